@@ -49,6 +49,11 @@ def test_predict_without_a_model(tmp_path, capsys, monkeypatch):
     assert [line.split(";")[2] for line in out.read_text("utf-8").splitlines()[1:]] == GOLD
     shares = [line.split(";")[3] for line in out.read_text("utf-8").splitlines()[1:]]
     assert all(re.fullmatch(r"[01],\d+", share) for share in shares)  # as a spreadsheet with semicolons reads it
+    for share, said in (("0.1", "rows that fit no label, which have none"), ("0", "")):
+        found = [*words[:-1], share, "--format", "jsonl"]
+        assert main(found) == 0
+        shown = capsys.readouterr()
+        assert bool(re.search(r'"label": null', shown.out)) == (said != "") and said in shown.err
     table.write_text(f"id;message\n1.5;{TEXTS[0]}\n", "utf-8")
     assert main([*words, "--format", "csv"]) == 0 and re.search(r"; ?0\.\d+", capsys.readouterr().out)
     table.write_text(f"id;message\n{rows}\n", "utf-8")

@@ -253,11 +253,18 @@ def test_fit_leaves_a_share_of_texts_without_a_label(tmp_path):
     model.save_pretrained(tmp_path / "model")
     again = Classifier.from_pretrained(tmp_path / "model")
     assert again.predict("The moon is a dry and silent place.").to_dict()["label"] is None
+    (answer,) = again.answer_inputs(["The moon is a dry and silent place."])
+    assert answer.fits_no_label and again.show(answer, "text").startswith("(no label)\t0.00\t")
+    assert again.show(answer, "labelstudio")["predictions"][0]["result"] == []
     judge_outside(again, tmp_path)
     with pytest.raises(ValueError, match="none is not for texts with several labels"):
         Classifier("starter-texts", cache=False, none=0.1).fit(TEXTS[::5], [[label] for label in GOLD[::5]])
     with pytest.raises(ValueError, match="none is not for --words"):
         Classifier("starter-texts", none=0.1, words=True)
+
+
+def test_every_text_has_a_label_where_nobody_asks_for_none():
+    assert all(Classifier.from_labels(LABELS, TEXTS).predict([*TEXTS, "The moon is a dry and silent place."]))
 
 
 def test_names_are_read_as_words():

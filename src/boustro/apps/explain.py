@@ -22,6 +22,7 @@ from boustro.heads.training import mix_all, predict_mixed
 from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
+from boustro.types import short_score
 
 LONGEST_EXPLAINED = 500
 """Words of an example whose words are left out one by one."""
@@ -134,7 +135,7 @@ def _placed(model: Task[Any, Any], part: InputPart, by_word: Sequence[float]) ->
     """Each word that was left out with its effect: and its place in a text, or the number of its text, 1 or 2."""
     example, texts = part.example, part.example.parts
     pairs = zip(by_word, example.without_each(), strict=True)
-    rounded = [None if shorter is None else round(effect, 4) for effect, shorter in pairs]
+    rounded = [None if shorter is None else short_score(effect) for effect, shorter in pairs]
     if len(texts) > 1:
         left_out = (effect for effect in rounded if effect is not None)
         numbered = ((number, word) for number, one in enumerate(texts, 1) for word in one.words)

@@ -123,7 +123,9 @@ class PooledLDA(SolvedHead):
         self._measure(pooled)
         x = self._measured(pooled).cpu().numpy()
         kin, whole = Kinship(np.arange(len(ids))) if kin is None else kin, self.whole.numpy()
-        splits = [(learned, left) for left in _splits(ids, kin.groups) if (learned := kin.rest(left)).any()]
+        once = np.isin(np.arange(len(ids)), np.unique(np.stack([ids, kin.copies]), axis=1, return_index=True)[1])
+        splits = [(kin.rest(left), left & once) for left in _splits(ids, kin.groups)]
+        splits = [(learned, left) for learned, left in splits if learned.any() and left.any()]
         gold = np.concatenate([ids[:0], *(ids[left] for _, left in splits)])
         places = np.arange(x.shape[1]).reshape(len(BLOCK_LENGTHS), -1)
         columns = [places[list(blocks)][:, ~whole].ravel() for blocks in (() if whole.all() else CHOICES)]
@@ -294,18 +296,19 @@ def _of_vectors(
 
     def logistic(learned: np.ndarray, columns: np.ndarray) -> Linear:
         v, own = different(learned)
-        return of_x(*_logistic(v, own, start.names, NAME_COUNT * trust), own)
+        return of_x(*_logistic(v, own, start.names, worth), own)
 
-    trust = learn_prototypes(*different(np.ones(len(ids), bool)), start.names, temperature).trust
+    all_texts = learn_prototypes(*different(np.ones(len(ids), bool)), start.names, temperature)
+    trust, worth = all_texts.trust, NAME_COUNT * all_texts.trust * all_texts.believed
     return prototypes, logistic, trust
 
 
-def _logistic(x: np.ndarray, ids: np.ndarray, names: np.ndarray, worth: float) -> Linear:
+def _logistic(x: np.ndarray, ids: np.ndarray, names: np.ndarray, worth: np.ndarray) -> Linear:
     """That of scikit-learn without a constant, where each class counts the same, see `heads.words.descend`; a name is a
     further text that counts as `worth`."""
     called = np.flatnonzero(names.any(1) & (worth > 0))
     x, own = np.concatenate([x, names[called]]), np.concatenate([ids, called])
-    counts = np.concatenate([np.ones(len(ids)), np.full(len(called), worth)])
+    counts = np.concatenate([np.ones(len(ids)), worth[called]])
     present, places = np.unique(own, return_inverse=True)
     weight, bias = np.zeros((len(names), x.shape[1]), np.float32), np.full(len(names), ABSENT, np.float32)
     penalty = LOGISTIC_STRENGTH * (2 if len(present) == 2 else 1) / counts.sum()

@@ -10,6 +10,10 @@ texts by s_k, each left out: its own label has no part of it, and each other lab
 of it. The only text of its label tells nothing of k; it judges the name alone against chance. Where names are worse
 than chance on all texts, whatever has names counts the less.
 
+One name may mislead where the others do not. The odds that n_c means c are e² times how much more probable than by
+chance the texts of c are by names; n_c counts as far as it is believed. With k = ∞, where there is nothing but names,
+the mean of the label's texts stands for the rest of it, moved by the mean of names less that of texts.
+
 Texts are nearer to each other than to a name, so a label with texts is ahead of one without: -m / 4. How many texts a
 label has says little of how frequent it is while they are few: 20 of each are counted besides. A logistic regression
 with a constant of its own for each label learned these few numbers as if they were sure (docs/log.md).
@@ -19,6 +23,7 @@ S texts, d width, C labels, K values of k.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,8 +39,12 @@ DOUBT = np.array([0, 1 / 3, 2 / 3, 1, 1, 1])
 """How much each k suffers from names that are worse than chance."""
 TRUST, LARGEST_TRUST = 1.0, 50.0
 """In nats, how much is believed of names beforehand; and more than any belief."""
+LEAST_BELIEVED = 1e-9
+"""Of all names together, for a mean of them."""
 TEXT_TEMPERATURE = 0.07
 """τ with texts; of a name alone it is that of `heads.centroid_pool`."""
+ONE_TRUST = 2.0
+"""In nats, how much is believed beforehand of a single name. A text or two tell little: less would lose good names."""
 COMMON = 1 / 4
 """Of m; all of it gives labels without a text too much (docs/log.md)."""
 COUNTED_BESIDES = 20
@@ -44,11 +53,13 @@ COUNTED_BESIDES = 20
 
 @dataclass(frozen=True)
 class Prototypes:
-    """Weight (C, d) and bias (C,) of the scores, and the probability that the names tell more than chance."""
+    """Weight (C, d) and bias (C,) of the scores, and the probabilities that the names tell more than chance, and that
+    each of them (C,) means its label."""
 
     weight: np.ndarray
     bias: np.ndarray
     trust: float
+    believed: np.ndarray
 
 
 def learn_prototypes(x: np.ndarray, ids: np.ndarray, names: np.ndarray, temperature: float = TEMPERATURE) -> Prototypes:
@@ -67,7 +78,15 @@ def learn_prototypes(x: np.ndarray, ids: np.ndarray, names: np.ndarray, temperat
     chance = np.full(len(ids), -np.log(max(2, len(names))))
     by_name = _log_softmax(x @ names.T / temperature)[rows, ids] if names.any() else chance
     told = by_name - chance
-    distrust = min(0.0, float(told[~alone].sum()))
+    distrust = min(0.0, float(told.sum()))
+    believed = np.where(names.any(1), _sigmoid(ONE_TRUST + np.bincount(ids, told, len(names))), 0.0)
+    by_name = np.log(believed[ids] * np.exp(by_name) + (1 - believed[ids]) * np.exp(chance))
+    read = believed[:, None] * names
+    move = read.sum(0) / max(believed.sum(), LEAST_BELIEVED) - means[known].mean(0)
+    doubted = (1 - believed) * names.any(1)
+    filled = unit(read + (doubted * known)[:, None] * unit(means + move))
+    others = own_less / np.maximum(counts[ids] - 1, 1)[:, None]  # the mean of a label's texts without this one
+    own_filled = unit(read[ids] + (doubted[ids] * ~alone)[:, None] * unit(others + move))
     evidence, weights, biases = [], [], []
     for worth, doubt in zip(WORTH, DOUBT, strict=True):
         scale, centre = (1 / temperature, 0 * common) if np.isinf(worth) else (1 / TEXT_TEMPERATURE, common)
@@ -75,24 +94,29 @@ def learn_prototypes(x: np.ndarray, ids: np.ndarray, names: np.ndarray, temperat
         def vectors(texts: np.ndarray, own: np.ndarray, worth: float = worth, scale: float = scale) -> np.ndarray:
             return scale * unit(own if np.isinf(worth) else worth * own + texts)
 
-        scores = (x - centre) @ vectors(less, names).T
-        scores[rows, ids] = ((x - centre) * vectors(own_less, names[ids])).sum(1)
+        told_of, own_told = (filled, own_filled) if np.isinf(worth) else (read, read[ids])
+        scores = (x - centre) @ vectors(less, told_of).T
+        scores[rows, ids] = ((x - centre) * vectors(own_less, own_told)).sum(1)
         right = _log_softmax(scores)[rows, ids]
         of_one = doubt * by_name + (1 - doubt) * chance
         evidence.append(np.where(alone, of_one, right).sum() + doubt * distrust)
-        weights.append(vectors(sums, names))
+        weights.append(vectors(sums, told_of))
         biases.append(-weights[-1] @ centre)
     shares = np.log(BELIEVED) + np.array(evidence)
     shares = np.exp(shares - shares.max()) * (1.0 if names.any() else np.isfinite(WORTH))
     shares /= shares.sum()
-    trust = 1 / (1 + np.exp(-(TRUST + told.sum()).clip(-LARGEST_TRUST, LARGEST_TRUST))) if names.any() else 0.0
-    return Prototypes(np.tensordot(shares, weights, 1), np.tensordot(shares, biases, 1), float(trust))
+    trust = float(_sigmoid(TRUST + told.sum())) if names.any() else 0.0
+    return Prototypes(np.tensordot(shares, weights, 1), np.tensordot(shares, biases, 1), trust, believed)
 
 
 def frequency(ids: np.ndarray, count: int) -> np.ndarray:
     """(C,): the logarithm of how frequent each label is believed to be."""
     counts = np.bincount(ids, minlength=count) + COUNTED_BESIDES
     return np.log(counts / counts.sum())
+
+
+def _sigmoid(odds: Any) -> Any:
+    return 1 / (1 + np.exp(-np.clip(odds, -LARGEST_TRUST, LARGEST_TRUST)))
 
 
 def _log_softmax(scores: np.ndarray) -> np.ndarray:

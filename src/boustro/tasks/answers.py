@@ -6,7 +6,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from boustro.types import Entity
+from boustro.tasks.render import as_paragraph, shown_score, word_entities
+from boustro.types import NO_LABEL, Entity, short_score
 
 Input = TypeVar("Input")
 Places = tuple[tuple[int, int], ...]
@@ -47,62 +48,139 @@ class Entities(list[Entity]):
         return type(self), ([*self], self.text, self.marked)
 
     def _repr_html_(self) -> str:
-        from boustro.tasks.render import as_html, css
-
-        labels = {entity.label for entity in self.marked}
-        return f"<style>{css(labels)}</style><p dir=auto>{as_html(self.text, self.marked)}</p>"
+        return as_paragraph(self.text, self.marked)
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
-    """The label of a text or a pair, its probability, and the probability of every label; "" for no label at all."""
+class Label(str):
+    """The label of a text or a pair: its name, which is "" for no label at all.
+
+    It equals, sorts and counts as the label that `fit` was given, also where that is a number.
+
+    Attributes:
+        score: Its probability.
+        probabilities: That of every label, by name.
+        value: The label as it was given to `fit`.
+    """
+
+    score: float
+    probabilities: dict[str, float]
+    value: Any
+
+    def __new__(cls, name: str, score: float, probabilities: Mapping[str, float], value: Any = None) -> "Label":
+        """Make a label; without a value that is the name."""
+        made = super().__new__(cls, name)
+        made.score, made.probabilities = score, dict(probabilities)
+        made.value = str(name) if value is None else value
+        return made
+
+    @classmethod
+    def of(cls, answer: Answer, values: Mapping[str, Any]) -> "Label":
+        """The most probable label of an answer; `values` are the labels that are no texts, by name."""
+        (name,), (score,) = answer.tags, answer.scores
+        return cls(name, score, answer.probabilities or {}, values.get(name))
+
+    @property
+    def label(self) -> str:
+        """The name."""
+        return str(self)
+
+    def __getnewargs__(self) -> Any:
+        return str(self), self.score, self.probabilities, self.value
+
+    def __eq__(self, other: object) -> Any:
+        return self.value == getattr(other, "value", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.value != getattr(other, "value", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self.value < getattr(other, "value", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.value > getattr(other, "value", other)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return f"Label({self.value!r}, {shown_score(self.score)})"
+
+    def _repr_html_(self) -> str:
+        return _as_marks({self.label or NO_LABEL: self.score})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields by name, as JSON can hold them."""
+        return {
+            "label": self.label or None,
+            "score": short_score(self.score),
+            "probabilities": _short(self.probabilities),
+        }
+
+
+class Labels(list[Label]):
+    """The labels of several texts; as an array, which scikit-learn asks for, the labels as they were given to `fit`."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array([each.value for each in self], dtype)
+
+
+class LabelSet(tuple[Any, ...]):
+    """All labels of a text as they were given to `fit`, in alphabetical order of their names, perhaps none.
+
+    Attributes:
+        label: The name of the most probable label, answered or not.
+        score: Its probability.
+        probabilities: That of every label, by name.
+        names: The names of all labels of the text.
+    """
 
     label: str
     score: float
     probabilities: dict[str, float]
+    names: tuple[str, ...]
+
+    def __new__(cls, labels: Iterable[Any], names: Iterable[str], probabilities: Mapping[str, float]) -> "LabelSet":
+        """Make a set of labels that have these names."""
+        made = super().__new__(cls, labels)
+        made.names, made.probabilities = tuple(names), dict(probabilities)
+        made.label = max(made.probabilities, key=lambda name: made.probabilities[name])
+        made.score = made.probabilities[made.label]
+        return made
 
     @classmethod
-    def of(cls, answer: Answer) -> "Label":
-        """The most probable label of an answer."""
-        return cls(answer.tags[0], answer.scores[0], dict(answer.probabilities or {}))
+    def of(cls, answer: Answer, values: Mapping[str, Any]) -> "LabelSet":
+        """The labels of an answer; `values` are those that are no texts, by name."""
+        return cls([values.get(name, name) for name in answer.tags], answer.tags, answer.probabilities or {})
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The labels alone."""
+        return tuple(self)
+
+    def __getnewargs__(self) -> Any:
+        return tuple(self), self.names, self.probabilities
+
+    def __str__(self) -> str:
+        return ", ".join(self.names) or NO_LABEL
+
+    def __repr__(self) -> str:
+        return f"LabelSet({tuple(self)!r})"
+
+    def _repr_html_(self) -> str:
+        return _as_marks({name: self.probabilities[name] for name in self.names} or {NO_LABEL: None})
 
     def to_dict(self) -> dict[str, Any]:
-        """Its fields by name, probabilities rounded, as JSON can hold them."""
-        rounded = {name: round(p, 4) for name, p in self.probabilities.items()}
-        return {"label": self.label or None, "score": round(self.score, 4), "probabilities": rounded}
+        """Labels and probabilities, as JSON can hold them."""
+        return {"labels": list(self.names), "probabilities": _short(self.probabilities)}
 
 
-class Labels(list[Label]):
-    """The labels of several texts; as an array, which scikit-learn asks for, the labels as they were given to `fit`.
-
-    Attributes:
-        values: Those by the labels' names, where they are no texts.
-    """
-
-    def __init__(self, found: Iterable[Label], values: Mapping[str, Any]) -> None:
-        super().__init__(found)
-        self.values = values
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array([self.values.get(each.label, each.label) for each in self], dtype)
+def _short(probabilities: Mapping[str, float]) -> dict[str, float]:
+    return {name: short_score(p) for name, p in probabilities.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSet(Label):
-    """All labels of a text, in alphabetical order, perhaps none; `label` is the most probable one, answered or not."""
-
-    labels: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, answer: Answer) -> "LabelSet":
-        """The labels of an answer."""
-        probabilities = dict(answer.probabilities or {})
-        best = max(probabilities, key=lambda name: probabilities[name])
-        return cls(best, probabilities[best], probabilities, answer.tags)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Labels and rounded probabilities, as JSON can hold them."""
-        return {"labels": list(self.labels), "probabilities": Label.to_dict(self)["probabilities"]}
+def _as_marks(scores: Mapping[str, float | None]) -> str:
+    marks = [Entity(name, n, n + 1, score=score) for n, (name, score) in enumerate(scores.items())]
+    return as_paragraph(*word_entities([*scores], marks, [True] * len(scores)))
 
 
 class InputPart(NamedTuple):
@@ -120,11 +198,16 @@ class InputAnswer(Generic[Input]):
     parts: tuple[tuple[InputPart, Answer], ...]
 
     @property
+    def fits_no_label(self) -> bool:
+        """Whether it is a text that has no label because none fits it."""
+        return any(own.tags == ("",) for _, own in self.parts)
+
+    @property
     def entities(self) -> list[Entity]:
         """Entities over the characters of the text, half-open; for inputs that are a text."""
         text, entities = str(self.input), []
         for part, answer in self.parts:
             for e in answer.entities:
                 start, end = part.places[e.start][0], part.places[e.end - 1][1]
-                entities.append(Entity(e.label, start, end, text[start:end], round(e.score or 0, 4)))
+                entities.append(Entity(e.label, start, end, text[start:end], short_score(e.score)))
         return entities

@@ -106,7 +106,7 @@ class Task(Estimator, ABC, Generic[Input, Result]):
     def to_record(self, answer: InputAnswer[Input]) -> dict[str, Any]:
         """Return the answer, without the input, as JSON can hold it."""
         result: Any = self.result(answer)
-        return result.to_dict() if isinstance(result, Label) else {self.columns[0]: result}  # type: ignore[not-subscriptable]
+        return result.to_dict() if hasattr(result, "to_dict") else {self.columns[0]: result}  # type: ignore[not-subscriptable]
 
     def empty_answer(self) -> dict[str, Any] | None:
         """Return the record of an input without a text, which the model is not asked for; `None` where it is."""
@@ -349,7 +349,7 @@ class Task(Estimator, ABC, Generic[Input, Result]):
         if self.inputs.is_input(given):
             return next(self.stream([given]))
         found: list[Any] = list(self.stream(given))
-        return Labels(found, self.fitted.labelling.values) if found and type(found[0]) is Label else found
+        return Labels(found) if found and isinstance(found[0], Label) else found
 
     def notices(self, cached: bool = False) -> dict[str, int]:
         """Count what happened to the words that this encoder read: cut, not aligned, …; and foreign texts, if many."""

@@ -35,15 +35,15 @@ from boustro.store import Artefact, write_file
 from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.answers import InputAnswer, InputPart, Label, LabelSet
 from boustro.tasks.base import Task, read_warning
-from boustro.tasks.config import NONE_SHARE, ClassifierConfig
+from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.reading import Unlabelled, named_columns
 from boustro.tasks.data.texts import TEXTS, read_texts, whole_text
-from boustro.tasks.folds import firsts, num_different
+from boustro.tasks.folds import num_different
 from boustro.tasks.inputs import TextInputs
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
-from boustro.tasks.render import Shown, as_mark
-from boustro.types import NO_LABEL, Sentence
+from boustro.tasks.render import Shown, as_mark, shown_number, shown_score
+from boustro.types import NO_LABEL, Sentence, short_score
 
 MOST_FEW = 32
 """Texts of a label, on average, up to which a head in closed form is better."""
@@ -110,7 +110,7 @@ class Classifier(Task[str, Label]):
         texts: Iterable[str] = (),
         *,
         several: bool = False,
-        none: Share = NONE_SHARE,
+        none: Share | None = None,
         encoder: str | None = None,
         device: str | None = None,
     ) -> Self:
@@ -123,10 +123,10 @@ class Classifier(Task[str, Label]):
         Args:
             labels: Names; a dict says what they mean, or "" where they say it. A name that says nothing, such as
                 class_b, is never answered, and counted in `notices`. A string is read as `predict --labels` reads it.
-            texts: Texts like those that will be asked, without labels; ten or more of them make the answers better,
-                and of them the share `none` fits no label.
+            texts: Texts like those that will be asked, without labels; ten or more of them make the answers better.
             several: A text may have several labels, or none.
-            none: Share of such texts that get no label, whose `label` is ""; 0 for a label in any case.
+            none: Share of such texts that fit no label best and get none, whose `label` is "". By default only texts in
+                a language that the encoder does not read have none; with 0 they, too, have one.
             encoder: Spec of a sentence encoder; by default that of the package, which reads English.
             device: As for `Classifier`.
 
@@ -153,19 +153,19 @@ class Classifier(Task[str, Label]):
 
     def cells(self, answer: InputAnswer[str]) -> list[Any]:
         label = self.result(answer)
-        named = as_json(list(label.labels)) if isinstance(label, LabelSet) else label.label
-        return [named, round(label.score, 4), as_json(label.to_dict()["probabilities"])]
+        named = as_json(list(label.names)) if isinstance(label, LabelSet) else label.label
+        return [named, short_score(label.score), as_json(label.to_dict()["probabilities"])]
 
     def shown(self, answer: InputAnswer[str]) -> Shown:
         label = self.result(answer)
-        names = label.labels if (several := isinstance(label, LabelSet)) else (label.label,)
+        names = label.names if (several := isinstance(label, LabelSet)) else (label.label,)
         label_shown = as_mark(", ".join(map(quote_value, names)) or NO_LABEL, label.score)
         return Shown(
             {"text": answer.input},
             answer.input,
             label=label_shown,
-            cells=(label_shown.label, f"{label.score:.2f}"),
-            labels={name: label.probabilities[name] for name in names},
+            cells=(label_shown.label, shown_score(label.score)),
+            labels={name: label.probabilities[name] for name in names if name},
             several=several,
         )
 
@@ -199,7 +199,7 @@ class TextRegressor(Task[str, float]):
     leaves_words_out = True
 
     def shown(self, answer: InputAnswer[str]) -> Shown:
-        return Shown({"text": answer.input}, cells=(str(self.result(answer)), answer.input))
+        return Shown({"text": answer.input}, cells=(shown_number(self.result(answer)), answer.input))
 
 
 def settled(plan: Plan[ClassifierConfig], train: Sequence[Sentence], weak: bool) -> Plan[ClassifierConfig]:
@@ -340,15 +340,10 @@ class NoLabel(Companion):
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
         assert data is not None and isinstance(fitted.labelling, TextLabelling)
-        best = np.concatenate([_different(examples, outputs) for _, examples, outputs in _judged(fitted, data, held)])
+        best = np.concatenate([np.stack(outputs).max(1) for *_, outputs in _judged(fitted, data, held)])
         labelling = copy(fitted.labelling)
         labelling.least = float(np.quantile(best, self.share))
         return replace(fitted, labelling=labelling), {}
-
-
-def _different(texts: Sequence[Sentence], outputs: Sequence[np.ndarray]) -> np.ndarray:
-    """The best score of each text that is no copy: copies would be a larger share of those that fit no label."""
-    return np.stack([outputs[n] for n in firsts(texts)]).max(1)
 
 
 def _vectors(table: WordTable | None, texts: Sequence[Sequence[str]]) -> np.ndarray:

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 AUTO = "auto"
 """In a study of few examples: the kind of head that measurement favoured at that number, see `TaskConfig.few_head`."""
 
-NONE_SHARE = 0.05
-"""Of texts, those that fit no label, where a classifier knows its labels by their names: half of the requests that
-CLINC150 calls out of scope, and 1.7% of the others, stand in the lowest twentieth (docs/log.md)."""
-
 
 def refuse_documents(reading: ReadingOptions) -> None:
     """`OptionError` for options of whole texts that would have documents around them read."""

@@ -4,8 +4,8 @@
     classifier.predict("The parcel came two days late.").label      # "delivery"
 
 The sentence encoder of the package reads what each label is called, or is said to mean, and a `centroid-pool` head
-takes the label whose vector is nearest to that of the text. Texts without labels move these vectors, and tell which
-texts fit no label: those whose best score is in the lowest share, `none`.
+takes the label whose vector is nearest to that of the text. Texts without labels move these vectors. Where a share
+`none` of them is to fit no label, it is those whose best score is lowest.
 
 A name such as "card_arrival" or "cardArrival" is read as words. One that says nothing, such as "3" or "class_b", is
 never answered, and counted in a note.
@@ -158,7 +158,7 @@ def from_labels(
     texts: Iterable[str] = (),
     *,
     several: bool = False,
-    none: float,
+    none: float | None,
     encoder: str | None = None,
     device: str | None = None,
 ) -> OwnClassifier:
@@ -198,7 +198,7 @@ def from_labels(
     notices |= cut_names(means) if isinstance(labels, str) else {}
     labelling = fitted.labelling
     assert isinstance(labelling, TextLabelling)
-    labelling.english = bool(none) and english
+    labelling.english = none != 0 and english
     if type(labelling) is TextLabelling:
         labelling.least = least
     described = {name: text for name, text in means.items() if text != name}

@@ -40,7 +40,7 @@ from boustro.tasks.inputs import GivenRecord, RecordInputs
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.scores import ScoreLabelling
 from boustro.tasks.labellings.texts import TextLabelling
-from boustro.tasks.render import Shown
+from boustro.tasks.render import Shown, shown_number, shown_score
 from boustro.types import Example, Sentence, TypedLabel
 
 Marks = tuple[frozenset[int], frozenset[int]]
@@ -218,7 +218,8 @@ class PairTask(Task[Any, Result]):
     )
 
     def shown(self, answer: InputAnswer[Any]) -> Shown:
-        said = (str(value) for value in self.to_record(answer).values() if not isinstance(value, dict))
+        result: Any = self.result(answer)
+        said = (result.label, shown_score(result.score)) if isinstance(result, Label) else (shown_number(result),)
         return Shown(answer.input.record, cells=(*said, *answer.input.example.texts))
 
 

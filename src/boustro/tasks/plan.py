@@ -215,10 +215,12 @@ class TrainingSet:
         return self if self.reread is None else replace(self, inputs=self.reread(np.setdiff1d(self.numbers, some)))
 
     def parts(self, num_folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(learned, left out) numbers of gold examples, see `folds.left_out`."""
-        from boustro.tasks.folds import left_out
+        """(learned, left out) numbers of gold examples, see `folds.left_out`. Of copies that are left out the first one
+        alone is asked: whatever is judged on these examples would count their text so many times."""
+        from boustro.tasks.folds import firsts, left_out
 
-        return left_out(self.kin(), num_folds, self.seed)
+        for kept, left in left_out(self.kin(), num_folds, self.seed):
+            yield kept, left[[*firsts([self.gold[n] for n in left])]]
 
     @cached_property
     def examples(self) -> list[Any]:

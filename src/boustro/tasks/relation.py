@@ -35,7 +35,7 @@ from boustro.tasks.data.texts import is_label, tidy_label, whole_text_once
 from boustro.tasks.data.units import Offsets, OffsetUnit, Span, convert, to_words
 from boustro.tasks.inputs import RecordInputs
 from boustro.tasks.labellings.texts import LabelUnits, MarkedLabelling
-from boustro.tasks.render import Shown, as_mark
+from boustro.tasks.render import Shown, as_mark, shown_score
 from boustro.text.words import Placed
 from boustro.types import Entity, Example, Sentence
 
@@ -247,5 +247,5 @@ class RelationClassifier(Task[Any, Label]):
         relation, (record, example) = self.result(answer), answer.input
         ends = [(example.places[start][0], example.places[end - 1][1]) for start, end in example.marks]
         marks = [Entity(name, start, end) for name, (start, end) in zip(PLACES, ends, strict=True)]
-        label, cells = as_mark(relation.label, relation.score), (relation.label, f"{relation.score:.2f}")
+        label, cells = as_mark(relation.label, relation.score), (relation.label, shown_score(relation.score))
         return Shown(record, example.text, marks, label, cells=cells)

@@ -54,6 +54,16 @@ class Shown:
     is_document: bool = True
 
 
+def shown_score(score: float) -> str:
+    """A probability for people: two decimals, and one digit of what is smaller, as 0.93 and 0.0004."""
+    return f"{score:.2f}" if score >= 0.01 or score <= 0 else f"{score:.1g}"
+
+
+def shown_number(value: float) -> str:
+    """A number for people: four digits, and all of a whole number that has more."""
+    return f"{value:.4g}" if abs(value) < 10**4 else f"{value:.0f}"
+
+
 def cells_of(record: Mapping[str, Any], columns: Iterable[str]) -> list[Any]:
     """Some values of a record as cells of a table: what is no text and no number is JSON."""
     values = [record[name] for name in columns]
@@ -198,7 +208,7 @@ def as_terminal(text: str, entities: Sequence[Entity]):
 
 def mark(entity: Entity) -> tuple[str, str, str]:
     """How HTML shows an entity: the element, its attributes, and the text after the words."""
-    title = "" if entity.score is None else f' title="score {entity.score:.2f}"'
+    title = "" if entity.score is None else f' title="score {shown_score(entity.score)}"'
     return "mark", f'class="{css_class(entity.label)}"{title}', entity.label
 
 
@@ -214,6 +224,11 @@ def as_html(text: str, entities: Sequence[Entity], show: Callable[[Entity], tupl
         return f" <small>{html.escape(label)}{'' if bracket.ends else '…'}</small></{element}>"
 
     return "".join(_weave(text, entities, lambda piece, _: html.escape(piece), opening, closing))
+
+
+def as_paragraph(text: str, entities: Sequence[Entity]) -> str:
+    """The HTML of a text by itself, with its style rules, as a notebook shows it."""
+    return f"<style>{css({entity.label for entity in entities})}</style><p dir=auto>{as_html(text, entities)}</p>"
 
 
 def css_class(label: str) -> str:

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from boustro.options import AS_GIVEN, Instead, OptionError, Positional, Range, Recall, Share, Workers, check_options
 from boustro.output import DEFAULT_RUN, RunOptions
-from boustro.tasks.config import NONE_SHARE
 from boustro.text.places import LM, Model, TextSource
 
 
@@ -53,8 +52,9 @@ class PredictOptions:
     found, and have the type whose name suits them best, or none."""
     several: bool = False
     """With --labels, a text may have several of them, or none."""
-    none: Share = NONE_SHARE
-    """With --labels, the share of texts that fit no label and get none, 0 to 1."""
+    none: Share | None = None
+    """With --labels, the share of texts that fit no label and get none, 0 to 1, such as 0.05. By default only texts in
+    another language have none; 0 labels all."""
     format: (
         Literal["text", "jsonl", "csv", "tsv", "conll", "html", "labelstudio", "argilla", "parquet", "arrow"] | None
     ) = None

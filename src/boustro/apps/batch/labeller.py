@@ -46,6 +46,7 @@ from boustro.text.workbooks import holds_too_much, refuse_in_sheet
 
 FILE = "file"
 LEFT_OUT = "rows with fields that the first row does not have, left out of the table: {}"
+NO_LABEL_ROWS = "rows that fit no label, which have none"
 TEXTLESS = "rows without a text, which have an empty answer"
 TOO_LONG_CELLS = "answers that are too long for a cell of a workbook, left empty; write .csv or .jsonl for them"
 
@@ -114,6 +115,7 @@ class Labeller:
         try:
             found = self.model.answer_checked(asked)
             answers = iter([*zip(found, self._reasons(found), strict=True)])
+            self.noted[NO_LABEL_ROWS] += sum(answer.fits_no_label for answer in found)
         except Exception as error:
             if not self.keep_going or lacks_memory(error):
                 raise

@@ -29,6 +29,7 @@ from boustro.text.files import DataFile
 from boustro.text.places import LM, TextFile, TextPath
 from boustro.text.rows import parse_record
 from boustro.text.tables import FileRow
+from boustro.types import short_score
 
 LINES = 256  # texts that are scored before their answers are printed
 
@@ -86,7 +87,7 @@ def prompt(
             answers = classifier.answer(records, places)
             figures.add(gold, answers, places)
             for record, answer in zip(records, answers, strict=True):
-                shown = {label: round(value, 4) for label, value in answer.probabilities.items()}
+                shown = {label: short_score(value) for label, value in answer.probabilities.items()}
                 if not alone:
                     print(as_json(record | {"answer": answer.label, "probabilities": shown}))
             sys.stdout.flush()

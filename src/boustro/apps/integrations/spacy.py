@@ -40,7 +40,7 @@ except ImportError as error:
 
 from boustro.store import read_json, reading, write_file
 from boustro.tasks import task_class, task_of
-from boustro.tasks.answers import Label
+from boustro.tasks.answers import Label, LabelSet
 from boustro.tasks.base import Task
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.tasks.hub import download
@@ -243,7 +243,7 @@ class TextComponent(Component):
     def annotate(self, docs: list[Doc]) -> None:
         """Set labels or numbers; a document is a text, whatever its sentences."""
         for doc, result in zip(docs, self.task.predict([doc.text for doc in docs]), strict=True):
-            if isinstance(result, Label):
+            if isinstance(result, (Label, LabelSet)):
                 doc.cats.update(result.probabilities)
             else:
                 doc._.set(SCORE, result)

@@ -36,7 +36,7 @@ from boustro.text.words import (
     ends_sentence,
     word_end,
 )
-from boustro.types import Entity, compose
+from boustro.types import Entity, compose, short_score
 
 MOST_WORD = 1_000_000  # characters without a break: no text; it would be kept and read again with each chunk
 _MARKS = f"{MARKS_INSIDE}+="  # a class of characters, which begins with the hyphen
@@ -125,7 +125,7 @@ def _key(entity: Entity) -> tuple[str, int, int]:
 
 
 def _event(kind: EventKind, e: Entity, was: tuple[str, int, int] | None = None) -> Event:
-    return Event(kind, e.label, e.start, e.end, e.text, round(e.score or 0.0, 4), was)
+    return Event(kind, e.label, e.start, e.end, e.text, short_score(e.score), was)
 
 
 class Live:

@@ -17,7 +17,7 @@ from boustro.errors import shorten
 from boustro.tasks.data.annotations import Exported, text_of
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import CODE_POINTS, UTF_16, Span, fitting
-from boustro.types import Entity
+from boustro.types import Entity, short_score
 from boustro.version import __version__
 
 NOT_GIVEN = ("draft", "discarded")
@@ -58,9 +58,9 @@ def suggest(
     made: dict[str, Any] = {}
     if entities:
         spans = [{"start": e.start, "end": e.end, "label": e.label} for e in entities]
-        made["entities"] = {"value": spans, "score": [round(e.score or 0.0, 4) for e in entities]}
+        made["entities"] = {"value": spans, "score": [short_score(e.score) for e in entities]}
     if labels:
-        names, scores = list(labels), [round(score, 4) for score in labels.values()]
+        names, scores = list(labels), [short_score(score) for score in labels.values()]
         made["labels" if several else "label"] = (
             {"value": names, "score": scores} if several else {"value": names[0], "score": scores[0]}
         )

@@ -19,7 +19,7 @@ from boustro.tasks.data.annotations import Exported, Unread, text_of
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Span, fitting
 from boustro.text.tables import free_names
-from boustro.types import Entity
+from boustro.types import Entity, short_score
 from boustro.version import __version__
 
 ANNOTATIONS = ("annotations", "completions")
@@ -98,7 +98,7 @@ def carry(task: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _suggestion(kind: str, score: float | None, **value: Any) -> dict[str, Any]:
     result = {"from_name": CONTROLS[kind], "to_name": "text", "type": kind, "value": value}
-    return {"id": fingerprint(result)[:10], **result, **({} if score is None else {"score": round(score, 4)})}
+    return {"id": fingerprint(result)[:10], **result, **({} if score is None else {"score": short_score(score)})}
 
 
 def _key(record: Mapping[str, Any]) -> str | None:

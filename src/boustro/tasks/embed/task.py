@@ -32,6 +32,7 @@ from boustro.tasks.embed.labelling import UNKNOWN_TEXTS, ZERO_VECTORS, VectorAns
 from boustro.tasks.inputs import TextInputs
 from boustro.tasks.pairs import TextPair
 from boustro.tasks.render import Shown
+from boustro.types import short_score
 
 ANY_TEXTS = ("a", "b")
 """What statistics are taken of that depend on no text."""
@@ -191,7 +192,7 @@ class NearestTexts:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON can hold them."""
-        texts = [{"cosine": round(cosine, 4), "row": row, "text": text} for cosine, row, text in self.texts]
+        texts = [{"cosine": short_score(cosine), "row": row, "text": text} for cosine, row, text in self.texts]
         return {"query": self.query, "texts": texts}
 
 

@@ -83,17 +83,23 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     different = num_different(train, FEW_EXAMPLES)
     if different >= FEW_EXAMPLES:
         return HeadChoice(plans[0])
-    answered: dict[str, list[Answer]] = {}
+    answered: dict[str, dict[int, Answer]] = {}
     untried, started = dict[str, str](), time.monotonic()
     training, data = begin_training(plans[0], given, seed)
     begun = training.fitted
     if different < FEWEST:
         return HeadChoice(next((plan for plan in plans if _solved_at_once(begun, plan, data)), plans[0]))
     parts, units = list(data.parts(PARTS[0])), begun.labelling.units
+    asked = np.sort(np.concatenate([left for _, left in parts]))
+
+    def scores(some: np.ndarray) -> dict[str, float]:
+        examples = [train[n] for n in some]
+        return {kind: round(units.score(examples, [own[n] for n in some]), 1) for kind, own in answered.items()}
+
     too_few = len(begun.labelling.gold_labels(train)) < LEAST_LABELS
     knows = any(stream.tells for stream in begun.plan.reader.encoder(cached=True).streams)
     for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
-        if too_few and answered and (knows or any(units.score(train, own) >= WELL for own in answered.values())):
+        if too_few and answered and (knows or any(score >= WELL for score in scores(asked).values())):
             untried[plan.head_kind] = f"fewer than {LEAST_LABELS} labels"
             continue
         try:
@@ -103,7 +109,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
                 untried[plan.head_kind] = "no time"
             else:
                 answers |= answers_left_out(fitted, data, parts[1:])
-                answered[plan.head_kind] = [answers[n] for n in sorted(answers)]
+                answered[plan.head_kind] = answers
         except ValueError as why:
             untried[plan.head_kind] = str(why)
         started = time.monotonic()
@@ -111,24 +117,18 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     if not answered:
         return HeadChoice(plans[0], f"head: {plans[0].head_kind}{rest}")
 
-    def scores(some: np.ndarray) -> dict[str, float]:
-        examples = [train[n] for n in some]
-        return {kind: round(units.score(examples, [own[n] for n in some]), 1) for kind, own in answered.items()}
-
     def best(some: np.ndarray) -> Plan[Any]:
         kind = max(found := scores(some), key=lambda kind: found[kind])
         return next(plan for plan in plans if plan.head_kind == kind)
 
-    everything, heads = np.arange(len(train)), [plans[0]] * len(train)
+    plan, heads = best(asked), [plans[0]] * len(train)
     for _, left in parts:
-        chosen = best(np.setdiff1d(everything, left))
+        chosen = best(np.setdiff1d(asked, left))
         for n in left:
             heads[n] = chosen
-    plan = best(everything)
-    tried = ", ".join(f"{kind} {score}" for kind, score in scores(everything).items())
-    how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
-    told = f"head: {plan.head_kind}, {how}; --head takes another"
-    return HeadChoice(plan, told, heads, scores(everything)[plan.head_kind])
+    tried = ", ".join(f"{kind} {score}" for kind, score in scores(asked).items())
+    told = f"head: {plan.head_kind}, of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
+    return HeadChoice(plan, f"{told}; --head takes another", heads, scores(asked)[plan.head_kind])
 
 
 def _solved_at_once(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> bool:

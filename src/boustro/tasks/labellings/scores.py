@@ -13,6 +13,7 @@ from boustro.metrics.significance import spearman
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling, Units
+from boustro.tasks.render import shown_number
 from boustro.types import Entity
 
 
@@ -32,10 +33,10 @@ class NumberUnits(Units):
         return ()
 
     def reference(self, example: Any) -> str:
-        return f"{example.score:.2f}"
+        return shown_number(example.score)
 
     def describe_answer(self, example: Any, answer: Answer) -> str:
-        return f"{answer.value:.2f}"
+        return shown_number(answer.value or 0.0)
 
     def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
         """(N, 2): the reference and the answer."""
@@ -93,7 +94,7 @@ class ScoreLabelling(Labelling):
 
     def result(self, answer: Answer) -> float:
         """The score."""
-        return round(float(answer.value or 0.0), 4)
+        return float(answer.value or 0.0)
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> CorrelationScore:
         predicted = [a.value for a in answers if a.value is not None]

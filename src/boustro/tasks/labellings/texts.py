@@ -158,7 +158,7 @@ class TextLabelling(Labelling):
         return -float(self.log_probabilities(scores)[np.arange(len(ids)), ids].mean())
 
     def read(self, output: np.ndarray, example: Any) -> Answer:
-        probabilities = np.exp(self.log_probabilities(output[None])[0])
+        probabilities = np.exp(self.log_probabilities(output[None].astype(np.float64))[0])  # sum to 1 for float64, too
         by_label = dict(zip(self.labels, map(float, probabilities), strict=True))
         if (self.least is not None and output.max() < self.least) or self.is_unread(example):
             return Answer(("",), (0.0,), (), by_label)
@@ -174,7 +174,7 @@ class TextLabelling(Labelling):
 
     def result(self, answer: Answer) -> Label:
         """The most probable label."""
-        return Label.of(answer)
+        return Label.of(answer, self.values)
 
     def score(
         self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]
@@ -259,7 +259,7 @@ class LabelSetLabelling(TextLabelling):
 
     def result(self, answer: Answer) -> LabelSet:
         """All labels of the text."""
-        return LabelSet.of(answer)
+        return LabelSet.of(answer, self.values)
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> LabelSetScore:
         how = {"threshold": f"{self.threshold:.4f}"}

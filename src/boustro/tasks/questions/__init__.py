@@ -17,8 +17,8 @@ from boustro.tasks.answers import InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.inputs import ObjectInputs
 from boustro.tasks.questions.data import Question, as_question, read_questions
-from boustro.tasks.render import Shown
-from boustro.types import NO_ANSWER, Entity
+from boustro.tasks.render import Shown, shown_score
+from boustro.types import NO_ANSWER, Entity, short_score
 
 GivenQuestion = tuple[str, str] | Mapping[str, Any] | Question
 """(question, context), a dict with these keys, or a `Question`."""
@@ -36,7 +36,7 @@ class SpanAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         """Its own fields, without the other spans, as JSON can hold them."""
-        return {"answer": self.text, "start": self.start, "end": self.end, "score": round(self.score, 4)}
+        return {"answer": self.text, "start": self.start, "end": self.end, "score": short_score(self.score)}
 
 
 def whole_context(given: Question, name: str) -> list[InputPart]:
@@ -113,5 +113,5 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
         words = zip(asked.question.words, asked.question.spaces or (), strict=False)
         question = "".join(" " * space + word for word, space in words).strip()
         marks = [Entity("answer", result.start, result.end, result.text, result.score)] if result.text else []
-        cells = (result.text or NO_ANSWER, f"{result.score:.2f}")
+        cells = (result.text or NO_ANSWER, shown_score(result.score))
         return Shown({"question": question}, asked.text, marks, title=question, cells=cells)

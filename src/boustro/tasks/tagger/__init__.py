@@ -28,7 +28,7 @@ from boustro.tasks.inputs import TextInputs
 from boustro.tasks.plan import Fitted, make_plan, untrained_record
 from boustro.tasks.render import Shown, word_entities
 from boustro.text.words import RULE, join_words, split_text
-from boustro.types import Sentence
+from boustro.types import Sentence, short_score
 
 if TYPE_CHECKING:
     from boustro.tasks.recall import Lists, RecallPromise
@@ -266,7 +266,7 @@ class Tagger(Task[str, Entities]):
         if not isinstance(answer.input, Sentence):
             return Entities(answer.entities, answer.input)
         words, entities = answer.input.words, [e for _, part_answer in answer.parts for e in part_answer.entities]
-        entities = [replace(e, text=join_words(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in entities]
+        entities = [replace(e, text=join_words(words[e.start : e.end]), score=short_score(e.score)) for e in entities]
         return Entities(entities, *word_entities(words, entities))
 
     def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:

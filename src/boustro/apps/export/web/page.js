@@ -86,15 +86,15 @@ function show() {
   at("found").hidden = false;
 }
 
-const rounded = () => inCodePoints(text, likely()).map((entity) => ({ ...entity, score: Number(entity.score.toFixed(4)) }));
-const asJson = () => JSON.stringify({ text, entities: rounded() });
+const answered = () => inCodePoints(text, likely()).map((entity) => ({ ...entity, score: Number(entity.score.toPrecision(8)) }));
+const asJson = () => JSON.stringify({ text, entities: answered() });
 
 function asCsv() {
   const cell = (value) => {
     const safe = typeof value === "string" && FORMULA.test(value) ? `'${value}` : String(value);
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
-  const lines = rounded().map(({ label, start, end, text: own, score }) => [label, start, end, own, score].map(cell).join(","));
+  const lines = answered().map(({ label, start, end, text: own, score }) => [label, start, end, own, score].map(cell).join(","));
   return ["label,start,end,text,score", ...lines, ""].join("\r\n");
 }
 

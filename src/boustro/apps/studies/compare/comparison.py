@@ -43,7 +43,7 @@ from boustro.tasks.config import AUTO
 from boustro.tasks.data import data_name
 from boustro.tasks.fitting.training import fit_many
 from boustro.tasks.plan import Examples, Fitted, Plan
-from boustro.types import Entity
+from boustro.types import Entity, short_score
 
 SPEED_WORDS = 1000
 RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
@@ -210,7 +210,7 @@ class Comparison(Grid):
                 "words": units.words(example),
                 "gold": [(e.label, e.start, e.end) for e in wanted],
                 "entities": [(e.label, e.start, e.end) for e in got],
-                "scores": [round(e.score or 0.0, 4) for e in got],
+                "scores": [short_score(e.score) for e in got],
             }
             if not units.has_positions:
                 row |= {"answer": units.describe_answer(example, answer)}
