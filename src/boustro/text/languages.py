@@ -242,8 +242,7 @@ class ForeignTexts:
 
     def __init__(self, known: Collection[str] = (), unanswered: bool = False, advice: str = "") -> None:
         self._known, self._num, self._counts, self._said = known, 0, Counter[str](), False
-        said = advice or (UNANSWERED if unanswered else ADVICE)
-        self._unanswered, self._advice = unanswered, said if languages_file() is None else said.replace(BY_PIP, "")
+        self._unanswered, self._advice = unanswered, advice or (UNANSWERED if unanswered else ADVICE)
 
     def add(self, texts: Iterable[str]) -> None:
         """Count more texts."""
@@ -275,10 +274,11 @@ class ForeignTexts:
         if not self._counts or self._counts.total() < LEAST * self._num * (not self._unanswered):
             return {}
         name, count = self._counts.most_common(1)[0]
+        advice = self._advice if languages_file() is None else self._advice.replace(BY_PIP, "")
         if name == OTHER_LANGUAGE:
-            return {f"of {self._num:,} texts are not in English; {self._advice}": self._counts.total()}
+            return {f"of {self._num:,} texts are not in English; {advice}": self._counts.total()}
         others = f", and {self._counts.total() - count:,} another language" if self._counts.total() > count else ""
-        return {f"of {self._num:,} texts look {name}{others}; {self._advice}": count}
+        return {f"of {self._num:,} texts look {name}{others}; {advice}": count}
 
     @property
     def note(self) -> str:
