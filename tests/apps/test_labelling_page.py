@@ -318,6 +318,70 @@ def test_what_is_not_answered_survives_a_reload(opened, tmp_path):
         assert [e.label for e in session.answers[0].entities] == ["LOC"]
 
 
+def test_the_history_of_marks_survives_a_reload_and_a_new_label(opened, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path, order="in-order") as session:
+        page = opened(session)
+        until(page, "state.answered === 1", "Enter")
+        page.press("ArrowRight", "1", "ArrowRight", "ArrowRight", "2", "u")
+        page.call("Page.reload")
+        until(page, "document.querySelector('#sentence mark')")
+        page.press("r")
+        assert entities(page) == [["PER", 0, 1], ["LOC", 2, 3]]
+        page.press("+")
+        page.write("NEW")
+        until(page, "state.labels.includes('NEW')", "Enter")
+        page.press("u", "u")
+        assert entities(page) == [] and len(on_disk(path)) == 1 and page.run("state.answered") == 1
+        page.press("r")
+        page.call("Page.reload")
+        until(page, "document.querySelector('#sentence mark')")
+        page.press("u")
+        assert entities(page) == [] and page.run("state.answered") == 1
+        until(page, "state.answered === 0", "u")
+        until(page, "state.answered === 1", "r")
+        page.press("r", "r")
+        assert entities(page) == [["PER", 0, 1], ["LOC", 2, 3]] and page.errors() == []
+
+
+def test_a_name_is_marked_everywhere_with_one_key_and_taken_back(opened, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    words = ["Ada saw Ada and Ada Brandt .", "Then Ada left .", "Ada Brandt and Ada ."]
+    with AnswerFile(path).open() as file:
+        session = attach(LabellingSession([text(w, n) for n, w in enumerate(words)], file, ["PER"], order="in-order"))
+        session.tagger.decode = lambda scores, sentences: [() for _ in sentences]
+        page = opened(session)
+        assert page.run("$('everywhere').hidden")
+        page.drag(".w[data-i='4']", ".w[data-i='5']")
+        page.press("1")
+        page.click(".w[data-i='0']")
+        page.press("1")
+        assert page.text("#everywhere span") == "Ada is PER everywhere"
+        until(page, "state.groups_told === 1", "a")
+        here = [["PER", 0, 1], ["PER", 2, 3], ["PER", 4, 6]]
+        assert sorted(entities(page)) == here and page.run("$('everywhere').hidden")
+        until(page, "state.groups_told === 0", "u")
+        assert sorted(entities(page)) == [["PER", 0, 1], ["PER", 4, 6]]
+        until(page, "state.groups_told === 1", "r")
+        assert sorted(entities(page)) == here
+        until(page, "state.answered === 1", "Enter")
+        assert entities(page) == [["PER", 1, 2]]  # Ada in a text to come
+        until(page, "state.answered === 2", "Enter")
+        assert entities(page) == [["PER", 0, 1], ["PER", 3, 4]]
+        page.click("#sentence mark .chip")
+        assert page.text("#everywhere span") == "Ada is no name anywhere"
+        page.call("Page.reload")
+        page.wait("document.querySelector('#sentence mark') && !busy")
+        page.click("#everywhere")
+        page.wait("state.groups_told === 2 && !busy && !$('message').hidden")
+        assert entities(page) == [] and "out of 2 answers" in page.text("#message")
+        spans = [[(e["start"], e["end"]) for e in row["entities"]] for row in on_disk(path)]
+        assert spans == [[(4, 6)], []]
+        until(page, "state.groups_told === 1", "u")
+        assert len(on_disk(path)[0]["entities"] + on_disk(path)[1]["entities"]) == 4
+        assert page.errors() == []
+
+
 def test_keys_go_to_the_ends_and_from_entity_to_entity(opened, tmp_path):
     with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
         page = opened(session)

@@ -13,7 +13,7 @@ session's `LabelMode`, by what the heads of a task learn.
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,8 @@ class LabellingSession:
         self.resumed = self._resume(file.read(), beside := file.read_beside())
         self.told = GroupLabels(tuple((label, tuple(names)) for label, names in beside.groups))
         """What was said of groups of names."""
+        self._cleaned: dict[tuple[str, tuple[str, ...]], list[tuple[Annotation, Annotation]]] = {}
+        """The answers that had what was told to be no name, before and after."""
         used = sorted({e.label for answer in self.answers.values() for e in answer.entities})
         own = dict.fromkeys([*map(check_label, labels), *beside.labels, *used])
         self.labels = list(offered if own.keys() <= {*offered} else own)
@@ -142,6 +144,7 @@ class LabellingSession:
             "can_undo": bool(self.past),
             "can_redo": bool(self.future),
             "groups_told": len(self.told.steps),
+            "cleaned": self._num_cleaned(),
             "begun": self.begun,
             "sentence": None,
         }
@@ -339,17 +342,38 @@ class LabellingSession:
         return name
 
     def label_group(self, names: Sequence[str], label: str) -> None:
-        """Names have a label wherever they are suggested or stand, or are none (""); `ValueError` for no label."""
+        """Names have a label wherever they are suggested or stand, or are none (""), also in the answers so far;
+        `ValueError` for no label."""
         if label and label not in self.labels:
             raise ValueError(f"there is no label {label!r}; add it first")
-        if names:
-            self._keep_told(GroupLabels((*self.told.steps, (label, tuple(names)))))
+        if not names:
+            return
+        before, step = self.told, (label, tuple(names))
+        self._keep_told(GroupLabels((*before.steps, step)))
+        if not label and not self.manner.whole:
+            rejected, changes = GroupLabels((step,)), dict[int, tuple[Annotation, Annotation]]()
+            for answer in self._given():
+                kept = rejected.without_rejected(answer.sentence.words, answer.entities)
+                if len(kept) < len(answer.entities) and id(answer) not in changes:
+                    changes[id(answer)] = answer, replace(answer, entities=kept)
+            try:
+                self._change_answers(changes)
+            except OSError:
+                self._keep_told(before)
+                raise
+            self._cleaned.setdefault(step, []).extend(changes.values())
 
-    def undo_group(self) -> None:
-        """Take the last group back; `ValueError` where there is none."""
-        if not self.told.steps:
+    def undo_group(self, names: Sequence[str] = (), label: str = "") -> None:
+        """Take back what was told of these names, or the last group; `ValueError` where there is none.
+
+        Answers that had the names have them again, unless they were changed since.
+        """
+        step = (label, tuple(names)) if names else self.told.steps[-1] if self.told.steps else None
+        if step not in self.told.steps:
             raise ValueError("no group has a label")
-        self._keep_told(GroupLabels(self.told.steps[:-1]))
+        self._keep_told(self.told.without(step))
+        cleaned = [] if step in self.told.steps else self._cleaned.pop(step, [])
+        self._change_answers({id(is_now): (is_now, was) for was, is_now in cleaned})
 
     def set_order(self, order: str) -> None:
         """Another order, from the next sentence on; the one on the screen stays."""
@@ -380,13 +404,13 @@ class LabellingSession:
             self.file.write_beside(self._beside(self.labels, aside))
         self.answers = {n: kept for n, kept in after.items() if kept}
         self.skipped = aside
+        self._learn(number, answer)
+
+    def _learn(self, number: int, answer: Annotation | None) -> None:
+        """Learn an answer in the place of what was learned of its text, if anything."""
         if self.tagger is not None and number in self.tagger.learned:
             self.pool.update(*self.tagger.forget(number))
-        if answer:
-            self._learn(number, answer)
-
-    def _learn(self, number: int, answer: Annotation) -> None:
-        if self.tagger is not None and number in self.pool:
+        if answer and self.tagger is not None and number in self.pool:
             changes = self.tagger.learn(number, self.pool.vectors(number), answer.entities, self.pool.prior(number))
             self.pool.update(*changes)
 
@@ -397,6 +421,33 @@ class LabellingSession:
             left_out = self.answers.keys() | self.skipped
             known = len(self.answers) + len(self.examples)
             self.next = self.pool.choose(self.order, known, self.tagger, left_out)
+
+    def _num_cleaned(self) -> int:
+        """How many answers lost what was told last to be no name."""
+        cleaned = {id(is_now) for step in self.told.steps[-1:] for _, is_now in self._cleaned.get(step, ())}
+        return sum(id(answer) in cleaned for answer in self.answers.values())
+
+    def _given(self) -> Iterator[Annotation]:
+        """Every answer that is shown, or can be by undo and redo."""
+        steps = [*self.past, *self.future]
+        found = [*self.answers.values(), self.draft, *(s.before for s in steps), *(s.after for s in steps)]
+        return (answer for answer in found if answer is not None)
+
+    def _change_answers(self, changes: Mapping[int, tuple[Annotation, Annotation]]) -> None:
+        """Put other answers in the places of some, given by their `id`: write, then learn."""
+
+        def new(answer: Any) -> Any:
+            return changes[id(answer)][1] if id(answer) in changes else answer
+
+        after = {number: new(answer) for number, answer in self.answers.items()}
+        changed = [number for number, answer in after.items() if answer is not self.answers[number]]
+        if changed:
+            self.file.write([*after.values()])
+        self.answers, self.draft = after, new(self.draft)
+        for steps in (self.past, self.future):
+            steps[:] = [Step(step.number, new(step.before), new(step.after)) for step in steps]
+        for number in changed:
+            self._learn(number, after[number])
 
     def _check_current(self, number: int) -> None:
         if number != self.current:
