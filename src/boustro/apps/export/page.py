@@ -36,6 +36,7 @@ from boustro.encoders.word_means import CodedVectors, WordMeans
 from boustro.heads.crf import Chain, entity_forms, make_chain, valid_transitions
 from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
+from boustro.tasks.render import page_colours
 from boustro.tasks.tagger.tags import TagLabelling
 from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, EXTENDERS, FULL_WIDTH, LINE_BREAKS, UNSPACED
 from boustro.version import __version__
@@ -144,6 +145,7 @@ def model_file(export: Path, title: str) -> bytes:
         "format": PAGE_FORMAT,
         "labels": head.labels,
         "types": labelling.types,
+        "colours": {label: colour.to_dict() for label, colour in page_colours(labelling.types).items()},
         "bare": labelling.scheme in BARE,
         "decode": decode,
         "forms": entity_forms(head.labels),
