@@ -221,10 +221,27 @@ def test_a_second_tab_is_refused_until_it_insists(opened, served, tmp_path):
         second.wait("state.answered === 1")
 
 
+def test_an_old_page_says_where_the_program_is_that_was_started_again(opened, tmp_path):
+    with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
+        page = opened(session)
+        page.press("ArrowRight", "1")
+        page.run("localStorage.clear(), token = 'of the run before', panel()")
+        page.wait("!$('problem').hidden")
+        assert "open the one that it printed last, http://127.0.0.1" in page.text("#problem")
+        page.run(f"localStorage.setItem('token', '{TOKEN}'), panel()")  # another tab has it
+        page.wait("!$('moved').hidden")
+        assert page.text("#moved") == page.run("location.href") + "#" + TOKEN
+        page.click("#moved")
+        page.wait("$('problem').hidden && !busy")
+        assert entities(page) == [["PER", 0, 1]] and page.run("location.hash") == ""
+        until(page, "state.answered === 1", "Enter")
+        assert page.errors() == []
+
+
 def test_without_the_token_there_is_nothing(opened, served, tmp_path):
     with session_at(tmp_path / "answers.jsonl") as session:
         page = opened(served(session).replace(TOKEN, "wrong"), "")
-        assert "no token" in page.text("#problem") and not page.run("!!document.querySelector('.w')")
+        assert "of another run" in page.text("#problem") and not page.run("!!document.querySelector('.w')")
 
 
 def test_the_page_asks_nobody_else_and_hides_its_token(opened, served, tmp_path):
@@ -556,7 +573,17 @@ def test_all_text_can_be_read(opened, tmp_path, dark):
         assert page.run(CONTRAST) == []
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+# Text that does not fit into its own box; of a list, the choice that is shown.
+CUT = """[...document.querySelectorAll("button, select, label, p, h1, h2, li, dt, dd")].filter(n => {
+  if (n.tagName !== "SELECT") return n.scrollWidth > n.clientWidth + 1 && getComputedStyle(n).display !== "inline";
+  const pen = document.createElement("canvas").getContext("2d"), style = getComputedStyle(n);
+  pen.font = style.font;
+  const room = n.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 16;  // the arrow
+  return [...n.options].some(o => pen.measureText(o.text).width > room);
+}).map(n => n.outerHTML.slice(0, 80))"""
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
 def test_nothing_is_wider_than_the_window(opened, tmp_path, width):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = attach(
@@ -566,6 +593,7 @@ def test_nothing_is_wider_than_the_window(opened, tmp_path, width):
         wide = "[...document.querySelectorAll('body *')].filter(n => n.getBoundingClientRect().right > innerWidth)"
         assert page.run(f"{wide}.map(n => n.outerHTML.slice(0, 80))") == []
         assert page.run("document.documentElement.scrollWidth") <= width
+        assert page.run(CUT) == []
 
 
 @pytest.mark.parametrize("note", ["", "1 of 1 texts look <b>German</b>"])
