@@ -155,7 +155,7 @@ def test_labelled_texts_are_read_from_a_stream(given, tmp_path, capsys):
     os.mkfifo(pipe)
     Thread(target=pipe.write_text, args=(given,)).start()
     assert main(["check", str(pipe), "--task", "classify", *named]) == 0
-    assert "1 texts, 1 words" in capsys.readouterr().out
+    assert "1 text, 1 word" in capsys.readouterr().out
     assert guess_task(pipe) == "tag" and "pipe is read only once" in capsys.readouterr().err
 
 

@@ -392,7 +392,7 @@ def answer_until_killed(path, number):
     [
         ("{", "not a JSON object"),
         ('{"words": ["a"], "tags": ["O"]}', "not an answer that boustro label wrote"),
-        ('{"words": ["a"], "entities": [[0, 2, "X"]], "source": ""}', "outside the 1 words"),
+        ('{"words": ["a"], "entities": [[0, 2, "X"]], "source": ""}', "outside the 1 word"),
         ('{"words": ["a"], "entities": [[0, 1, "O"]], "source": ""}', "is no label"),
         ('{"words": ["a"], "spaces": [], "entities": [], "source": ""}', "spaces must be"),
         ('{"words": ["a"], "entities": [], "source": "", "label": 7}', "has 'label', which boustro label does not"),

@@ -33,6 +33,7 @@ from boustro.apps.runtime.parts import GRAPHS, GraphHead
 from boustro.arrays import read_arrays
 from boustro.encoders.extended import PooledMentions, extenders_of
 from boustro.encoders.word_means import CodedVectors, WordMeans
+from boustro.errors import count_of
 from boustro.heads.crf import Chain, entity_forms, make_chain, valid_transitions
 from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
@@ -278,7 +279,7 @@ def _card(config: Mapping[str, Any], title: str, head: GraphHead) -> dict[str, s
         "encoder": config["encoder"],
         "head": head.kind,
         "weights": config["precision"],
-        **({"trained on": f"{trained['sentences']:,} sentences"} if "sentences" in trained else {}),
+        **({"trained on": count_of(trained["sentences"], "sentences")} if "sentences" in trained else {}),
         "made with": f"Boustro {__version__}",
     }
 

@@ -12,8 +12,9 @@ is told no name leaves the answers too.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,16 @@ class GroupLabels:
     def without_rejected(self, words: Sequence[str], entities: Iterable[Entity]) -> tuple[Entity, ...]:
         """Entities of a text without those that were told to be no names."""
         return tuple(e for e in entities if self.labels.get(tuple(words[e.start : e.end])) != "")
+
+    def clean(self, answers: Iterable[Any]) -> dict[int, tuple[Any, Any]]:
+        """Return the answers (`Annotation`) that have what was told to be no name, as they are and without it, by their
+        `id`."""
+        changes = dict[int, tuple[Any, Any]]()
+        for answer in answers:
+            kept = self.without_rejected(answer.sentence.words, answer.entities)
+            if len(kept) < len(answer.entities):
+                changes.setdefault(id(answer), (answer, replace(answer, entities=kept)))
+        return changes
 
     def without(self, step: tuple[str, tuple[str, ...]]) -> "GroupLabels":
         """Return what was told without the last of these steps."""

@@ -12,10 +12,9 @@ session's `LabelMode`, by what the heads of a task learn.
 """
 
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,11 @@ from boustro.apps.label.answers import SPANS, Annotation, AnswerFile, LabelMode,
 from boustro.apps.label.groups import GroupLabels, Mention, NameGroup, group_names
 from boustro.apps.label.incremental import LiveTagger, LiveTopics
 from boustro.apps.label.pool import ORDERS, Order, SentencePool
-from boustro.apps.label.texts import TextToLabel
+from boustro.apps.label.texts import TextToLabel, find_texts, text_beside
 from boustro.apps.label.vectors import Start, WordVectors
 from boustro.choose import choose
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.text.languages import language_of, language_of_words
-from boustro.text.words import join_words
 from boustro.types import Entity, Sentence
 
 EARNED = 0.5
@@ -127,7 +125,7 @@ class LabellingSession:
 
     def view(self) -> dict[str, Any]:
         """The sentence on the screen as JSON can hold it, and how far the session is."""
-        number = self.current
+        number, last = self.current, self._cleaned.get(self.told.steps[-1], ()) if self.told.steps else ()
         state: dict[str, Any] = {
             "answered": len(self.answers),
             "words": self.words_answered,
@@ -144,7 +142,7 @@ class LabellingSession:
             "can_undo": bool(self.past),
             "can_redo": bool(self.future),
             "groups_told": len(self.told.steps),
-            "cleaned": self._num_cleaned(),
+            "cleaned": len({*map(id, self.answers.values())} & {id(new) for _, new in last}),
             "begun": self.begun,
             "sentence": None,
         }
@@ -161,8 +159,8 @@ class LabellingSession:
             "is": "suggested" if known is None else "answered" if number in self.answers else "undone",
             "note": "" if known is None else known.note,
             "source": sentence.where,
-            "before": self._beside_in_document(number, -1),
-            "after": self._beside_in_document(number, 1),
+            "before": text_beside(self.sentences, number, -1),
+            "after": text_beside(self.sentences, number, 1),
             "sure": self.tagger is not None and self.tagger.trust >= EARNED,
             "by_name": known is None and self._is_by_name(number, entities),
             "place": [*self.answers].index(number) + 1 if number in self.answers else None,
@@ -351,11 +349,7 @@ class LabellingSession:
         before, step = self.told, (label, tuple(names))
         self._keep_told(GroupLabels((*before.steps, step)))
         if not label and not self.manner.whole:
-            rejected, changes = GroupLabels((step,)), dict[int, tuple[Annotation, Annotation]]()
-            for answer in self._given():
-                kept = rejected.without_rejected(answer.sentence.words, answer.entities)
-                if len(kept) < len(answer.entities) and id(answer) not in changes:
-                    changes[id(answer)] = answer, replace(answer, entities=kept)
+            changes = GroupLabels((step,)).clean(self._given())
             try:
                 self._change_answers(changes)
             except OSError:
@@ -422,11 +416,6 @@ class LabellingSession:
             known = len(self.answers) + len(self.examples)
             self.next = self.pool.choose(self.order, known, self.tagger, left_out)
 
-    def _num_cleaned(self) -> int:
-        """How many answers lost what was told last to be no name."""
-        cleaned = {id(is_now) for step in self.told.steps[-1:] for _, is_now in self._cleaned.get(step, ())}
-        return sum(id(answer) in cleaned for answer in self.answers.values())
-
     def _given(self) -> Iterator[Annotation]:
         """Every answer that is shown, or can be by undo and redo."""
         steps = [*self.past, *self.future]
@@ -478,7 +467,8 @@ class LabellingSession:
         aside = [key.partition(" ") for key in beside.skipped]
         words = {text.key.partition(" ")[0]: text.sentence.words for text in self.texts if aside}
         places = [(answer.sentence.words, answer.sentence.where) for answer in answers]
-        numbers = self._find([*places, *((words.get(key, ()), where) for key, _, where in aside)])
+        wanted = [*places, *((words.get(key, ()), where) for key, _, where in aside)]
+        numbers = find_texts(self.sentences, wanted)
         skipped = [*zip(beside.skipped, numbers[len(answers) :], strict=True)]
         counts: Counter[str] = Counter()
         for answer, number in zip(answers, numbers, strict=False):
@@ -492,31 +482,6 @@ class LabellingSession:
         self.skipped = {number for _, number in skipped if number is not None}
         self.skipped_elsewhere = [key for key, number in skipped if number is None]
         return counts
-
-    def _find(self, wanted: Sequence[tuple[tuple[str, ...], str]]) -> list[int | None]:
-        """The texts with these words, each for one alone: that at this place, else the first that is left.
-
-        A place is a line of a file of some name, from whatever folder the file is read.
-        """
-        at, left = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
-        for number in reversed(range(len(self.texts))):
-            at[self.texts[number].sentence.words, Path(self.texts[number].sentence.where).name].append(number)
-        places = [at.get((words, Path(where).name)) for words, where in wanted]
-        matches = [numbers.pop() if numbers else None for numbers in places]
-        for (words, _), numbers in at.items():
-            left[words] += numbers
-        for remaining in left.values():
-            remaining.sort(reverse=True)
-        rest = ((number, left.get(words)) for number, (words, _) in zip(matches, wanted, strict=True))
-        return [number if number is not None or not spare else spare.pop() for number, spare in rest]
-
-    def _beside_in_document(self, number: int, by: int) -> str:
-        """The text of the sentence before or after this one in its document; empty where there is none."""
-        sentence, place = self.texts[number].sentence, number + by
-        if not sentence.document or not 0 <= place < len(self.texts):
-            return ""
-        other = self.texts[place].sentence
-        return join_words(other.words, other.spaces) if other.document == sentence.document else ""
 
     def _keep_told(self, told: GroupLabels) -> None:
         """On the disk first."""

@@ -127,7 +127,8 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
         for n in left:
             heads[n] = chosen
     tried = ", ".join(f"{kind} {score}" for kind, score in scores(asked).items())
-    told = f"head: {plan.head_kind}, of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
+    how = f", of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})" if len(answered) > 1 else rest
+    told = f"head: {plan.head_kind}{how}"
     return HeadChoice(plan, f"{told}; --head takes another", heads, scores(asked)[plan.head_kind])
 
 
