@@ -291,7 +291,7 @@ def test_what_a_repair_gives_is_valid(scheme, data):
 def test_repaired_tags_are_noted_and_warned_of(tmp_path):
     file = write(tmp_path / "a", "x B-B\n\na O\nb I-A\n")
     assert {n.what: str(n) for n in load_data(file).notes} == {REPAIRED: f"{file}:4: I-A begins an entity; read as B-A"}
-    with pytest.warns(UserWarning, match=r"a: 1 tags that do not fit .* a:4|a:4: I-A begins"):
+    with pytest.warns(UserWarning, match=r"a: 1 tag that does not fit .* a:4|a:4: I-A begins"):
         assert read_data(file)[1].tags == ("O", "B-A")
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from boustro.apps.label.incremental import LiveTagger
+from boustro.apps.label.incremental import LiveTagger, LiveTopics
 from boustro.apps.label.updated_ridge import RidgeUpdate, times
 from boustro.apps.label.vectors import WordVectors
 
@@ -153,7 +153,7 @@ class SentencePool:
 
     def _values(self, chunk: PoolChunk, order: str, tagger: LiveTagger, answered: int) -> np.ndarray:
         """(sentences,): the highest comes first."""
-        if order == "easy":
+        if order == "easy" and isinstance(tagger, LiveTopics):
             return np.minimum(tagger.fit_of_names(chunk.scores, answered), SURE_BY_NAME)
         if order == "in-order":
             return -chunk.numbers.astype(np.float64)
