@@ -91,7 +91,7 @@ def test_a_bad_file_is_named_with_its_line(tmp_path, text, message):
 
 def test_columns_in_windows_1252_are_noted_and_other_bytes_are_named_with_their_line(tmp_path):
     (tmp_path / "a").write_bytes("EU B-ORG\nMünchen B-LOC\n".encode("latin-1"))
-    with pytest.warns(UserWarning, match=r"1 lines that are not UTF-8, .*a:2: 'München B-LOC'"):
+    with pytest.warns(UserWarning, match=r"1 line that is not UTF-8, .*a:2: 'München B-LOC'"):
         assert read_data(tmp_path / "a")[0].words == ("EU", "München")
     for name, line in (("a", "Köln B-LOC\n".encode()), ("a.conllu", b"")):
         (tmp_path / name).write_bytes(line + "München B-LOC\n".encode("latin-1"))
