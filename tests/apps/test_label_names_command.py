@@ -31,7 +31,7 @@ def test_fit_reads_documents_without_labels_and_names_without_texts(tmp_path, ca
     assert main([*words, "--cross-validate", "0", "--out", str(tmp_path / "m")]) == 0
     said = "".join(capsys.readouterr())
     assert "12 texts without a label" in said
-    assert "1 label without an example, known by their names alone: tax" in said
+    assert "1 label without an example, known by its names alone: tax" in said
     opened = Classifier.from_pretrained(tmp_path / "m")
     assert opened.types == ["delivery", "payment", "praise", "tax"]
     assert opened.predict("Which tax office is mine?").label == "tax"

@@ -6,6 +6,7 @@ import pandas
 import pytest
 
 import boustro
+from boustro.errors import count_of
 from boustro.tasks.data import read_data
 from boustro.tasks.fitting.training import UNREAD
 from boustro.types import Sentence
@@ -38,7 +39,9 @@ def fit(tiny_pair, data, **options):
     ],
 )
 def test_null_means_that_nobody_labelled_it(records, known):
-    with pytest.warns(UserWarning, match=rf"{known.count(False)} sentences without labels, read as context only"):
+    with pytest.warns(
+        UserWarning, match=rf"{count_of(known.count(False), 'sentences')} without labels, read as context only"
+    ):
         sentences = read_data(records, unlabelled=True)
     assert [s.is_labelled for s in sentences] == known
     assert [(s.tags, s.entities) for s in sentences if not s.is_labelled] == [(None, None)] * known.count(False)

@@ -205,7 +205,7 @@ def grow(
         write_file(progress, json.dumps(asdict(state)))
         opened = [_open(file, size) for file, size in zip(files, state.bytes, strict=True)]
         growing = Growing(opened, progress, state, frame, again)
-        with keeping(lambda: f"{count_of(growing.done, 'rows')} {kept}" if growing.done else "", ValueError):
+        with keeping(lambda: count_of(growing.done, f"rows {kept}") if growing.done else "", ValueError):
             try:
                 growing.begin()
                 yield growing
