@@ -1,5 +1,6 @@
 """Errors of other libraries, and values, in the form that messages show."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,3 +48,21 @@ def shorten(value: Any) -> str:
     """A value for a message, at most 60 characters long."""
     shown = ascii(value) if isinstance(value, str) else repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+PLURAL = re.compile(r"[a-z]{2,}[^\W\dsui]s")
+VERBS = {"are": "is", "were": "was", "have": "has", "do": "does", "their": "its"}
+VERBS |= {verb: f"{verb}s" for verb in ("occur", "look", "begin", "end", "share", "stand", "overlap", "differ")}
+
+
+def count_of(number: int, things: str) -> str:
+    """Return a number with what it counts: (1, "rows that are empty") → "1 row that is empty"."""
+    words = things.split(" ")
+    places = [n for n, word in enumerate(words) if PLURAL.fullmatch(word.rstrip(",:;"))]
+    if number == 1 and places and words[0] != "of":
+        first, stop = places[0], places[1] if len(places) > 1 else len(words)
+        words[first] = re.sub(r"s(?=\W*$)", "", re.sub(r"ies(?=\W*$)", "ys", re.sub(r"(?<=[xh])es", "s", words[first])))
+        for n in range(first + 1, stop):
+            if n == first + 1 or words[n] == "their" or words[n - 1] in ("that", "which", "and"):
+                words[n] = VERBS.get(words[n], words[n])
+    return f"{number:,} {' '.join(words)}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from boustro.errors import shorten
+from boustro.errors import count_of, shorten
 from boustro.types import Sentence
 
 T = TypeVar("T")
@@ -200,7 +200,9 @@ def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str
         raise ValueError(f"these are texts without labels; give their labels as a list, one for each text, got {got}")
     texts, golds = as_list(given, "texts"), as_list(labels, "labels, one for each text")
     if len(texts) != len(golds):
-        raise ValueError(f"{len(texts):,} texts, but {len(golds):,} labels; give one for each text")
+        raise ValueError(
+            f"{count_of(len(texts), 'texts')}, but {count_of(len(golds), 'labels')}; give one for each text"
+        )
     for number, text in enumerate(texts, start=1):
         if is_no_input(text):
             as_text(text, f"text {number}")

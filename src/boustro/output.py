@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from boustro.errors import count_of
 from boustro.store import check_file, write_file
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def print_notices(counts: Mapping[str, int]) -> None:
     """Print what was noticed and how often, on standard error; nothing for what was not."""
     for what, count in counts.items():
         if count:
-            print(f"note: {count:,} {what}", file=sys.stderr)
+            print(f"note: {count_of(count, what)}", file=sys.stderr)
 
 
 def console(width: int | None = None, *, wrap: bool = True) -> "Console":

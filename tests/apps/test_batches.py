@@ -255,7 +255,7 @@ def test_another_run_is_not_resumed_and_nothing_is_replaced(folder, tmp_path, ca
         raise KeyboardInterrupt
     arguments = ["predict", str(folder), str(source), "--out", str(out)]
     assert main([*arguments, "--resume"]) == 1 and "begun with another model" in capsys.readouterr().err
-    assert main(arguments) == 1 and "1 rows are done: --resume goes on" in capsys.readouterr().err
+    assert main(arguments) == 1 and "1 row is done: --resume goes on" in capsys.readouterr().err
     assert main([*arguments, "--overwrite"]) == 0  # anew
     assert main(arguments) == 1 and "--overwrite" in capsys.readouterr().err
     before = out.read_bytes()

@@ -29,17 +29,17 @@ DEV = "Ada O\n\nx B-LOC\n\nVellmar B-ORG\n"
 def test_a_report_in_words(file, capsys):
     assert main(["check", file("train", TRAIN), file("dev", DEV)]) == 0
     assert capsys.readouterr().out == (
-        "train: 4 sentences, 5 words, 1 documents, scheme BIO (CoNLL columns)\n"
+        "train: 4 sentences, 5 words, 1 document, scheme BIO (CoNLL columns)\n"
         "  LOC                2 entities\n"
         "  PER                2 entities\n"
-        "  1 tags that do not fit their neighbours, read as conlleval reads them\n"
+        "  1 tag that does not fit its neighbours, read as conlleval reads them\n"
         "    train:7: I-LOC begins an entity; read as B-LOC\n"
-        "  1 sentences occur more than once\n"
+        "  1 sentence occurs more than once\n"
         "  in this file only: PER\n"
         "dev: 3 sentences, 3 words, 0 documents, scheme BIO (CoNLL columns)\n"
-        "  LOC                1 entities\n"
-        "  ORG                1 entities\n"
-        "  1 sentences with different labels elsewhere\n"
+        "  LOC                1 entity\n"
+        "  ORG                1 entity\n"
+        "  1 sentence with different labels elsewhere\n"
         "    dev:1: labelled differently at train:3\n"
         "  0 sentences occur more than once\n"
         "  2 sentences are also in train\n"
@@ -78,12 +78,12 @@ def test_every_format_is_reported_on(file, capsys):
     ]
     assert main(["check", *names]) == 0
     out = capsys.readouterr().out
-    assert "a.jsonl: 1 sentences, 3 words, 1 documents, scheme BIO (JSON lines)\n" in out
-    assert "  LOC                1 entities\n  X                  1 entities\n" in out
+    assert "a.jsonl: 1 sentence, 3 words, 1 document, scheme BIO (JSON lines)\n" in out
+    assert "  LOC                1 entity\n  X                  1 entity\n" in out
     assert "a.jsonl:1: LOC 'Port Lisse' widened to 'Port Lisse-based'" in out
-    assert "1 entities that overlap another one" in out and "a.jsonl:1: X 'Port'" in out
-    assert "1 records that their annotator rejected or ignored" in out
-    assert "b.conllu: 1 sentences, 1 words, 0 documents, scheme LABELS (CoNLL-U)\n  NOUN               1 words" in out
+    assert "1 entity that overlaps another one" in out and "a.jsonl:1: X 'Port'" in out
+    assert "1 record that its annotator rejected or ignored" in out
+    assert "b.conllu: 1 sentence, 1 word, 0 documents, scheme LABELS (CoNLL-U)\n  NOUN               1 word" in out
     assert "b.conllu:2: empty node 1.1 left out" in out
 
 
@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_read_is_reported_with_the_others_and_fails_the_co
     assert main(["check", *names]) == 1
     captured = capsys.readouterr()
     assert "bad: cannot be read\n  bad:2: expected a word and a tag, got 'b'\n" in captured.out
-    assert "missing: cannot be read\n  missing: no such file" in captured.out and "good: 1 sentences" in captured.out
+    assert "missing: cannot be read\n  missing: no such file" in captured.out and "good: 1 sentence" in captured.out
     assert captured.err == "boustro: 2 of 3 cannot be read: bad, missing\n"
     assert main(["check"]) == 2
     assert "DATA ... is missing" in capsys.readouterr().err
@@ -101,11 +101,11 @@ def test_a_file_that_cannot_be_read_is_reported_with_the_others_and_fails_the_co
 def test_options_reach_the_reader(file, capsys):
     name = file("a", "Ada|B-PER|x\nleft|O|y\n")
     assert main(["check", name, "--delimiter", "|", "--tag-column", "-2", "--word-column", "0"]) == 0
-    assert "  PER                1 entities\n" in capsys.readouterr().out
+    assert "  PER                1 entity\n" in capsys.readouterr().out
     assert main(["check", name, "--delimiter", "|", "--scheme", "labels"]) == 0
     assert "scheme LABELS" in capsys.readouterr().out
     assert main(["check", file("b", "Ada per\nOak per\n"), "--scheme", "io"]) == 0
-    assert "  per                1 entities\n" in capsys.readouterr().out
+    assert "  per                1 entity\n" in capsys.readouterr().out
 
 
 def test_examples_that_mark_other_words_are_not_the_same(file):
@@ -172,17 +172,17 @@ def test_texts_are_counted_by_label_and_searched_for_leakage(file, capsys):
         "train.jsonl: 4 texts, 12 words\n"
         "  down               2 texts\n"
         "  up                 2 texts\n"
-        "  1 texts without a word\n"
+        "  1 text without a word\n"
         "    train.jsonl:3: a text without a word\n"
-        "  1 texts with different labels elsewhere\n"
+        "  1 text with different labels elsewhere\n"
         "    train.jsonl:2: labelled differently at train.jsonl:1\n"
-        "  1 texts occur more than once\n"
+        "  1 text occurs more than once\n"
         "  in this file only: up\n"
         "dev.jsonl: 2 texts, 6 words\n"
-        "  down               1 texts\n"
-        "  rain               1 texts\n"
+        "  down               1 text\n"
+        "  rain               1 text\n"
         "  0 texts occur more than once\n"
-        "  1 texts are also in train.jsonl\n"
+        "  1 text is also in train.jsonl\n"
         "  in this file only: rain\n"
     )
 
@@ -194,7 +194,7 @@ def test_pairs_and_scores_are_checked(file, capsys):
     assert main(["check", file("train.jsonl", train), file("dev.jsonl", dev), "--json", "r.json"]) == 0
     out = capsys.readouterr().out
     assert "train.jsonl: 2 pairs, 12 words\n  scores: lowest 1, mean 2.75, highest 4.5\n" in out
-    assert "dev.jsonl:1: labelled differently at train.jsonl:1" in out and "1 pairs are also in train.jsonl" in out
+    assert "dev.jsonl:1: labelled differently at train.jsonl:1" in out and "1 pair is also in train.jsonl" in out
     assert "2 pairs share a text with train.jsonl" in out
     assert [report["task"] for report in json.loads(Path("r.json").read_text("utf-8"))] == ["similarity"] * 2
 
@@ -207,7 +207,7 @@ def test_answers_that_are_not_at_their_offset_are_counted(file, capsys):
     assert main(["check", file("qa.jsonl", jsonl(*many, moved, right | {"answers": []}))]) == 0
     out = capsys.readouterr().out
     assert "qa.jsonl: 32 questions" in out and "with an answer      31 questions" in out
-    assert "1 answers that do not stand at their offset" in out and "without an answer" in out
+    assert "1 answer that does not stand at its offset" in out and "without an answer" in out
 
 
 FORGOTTEN = (
@@ -221,7 +221,7 @@ def test_names_that_look_forgotten_are_listed_where_they_are_asked_for(file, cap
     assert "forgotten" not in capsys.readouterr().out
     assert main(["check", "train", "--forgotten"]) == 0
     place = "    train:7: 'Tom Reyes' has no label, and is like 'Nina Okafor', PER\n"
-    assert f"  1 names that may be forgotten\n{place}" in capsys.readouterr().out
+    assert f"  1 name that may be forgotten\n{place}" in capsys.readouterr().out
     assert main(["check", file("words", "Ada NOUN\nleft VERB\n"), "--scheme", "labels", "--forgotten"]) == 1
     assert "remove --forgotten" in capsys.readouterr().out
 
@@ -231,4 +231,4 @@ def test_texts_without_a_label_are_counted_beside_the_others(tmp_path, capsys):
     path.write_text("text,label\nHi you,a\nNo,\n")
     assert main(["check", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "1 texts, 2 words" in out and f"score counts\n    {path}:3: no label\n" in out
+    assert "1 text, 2 words" in out and f"score counts\n    {path}:3: no label\n" in out

@@ -117,7 +117,7 @@ def test_answers_are_learned_beside_the_rest_of_their_table(write, tmp_path, cap
     file = write("labelled.jsonl", "".join(json.dumps(answer) + "\n" for answer in answers))
     words = ["fit", "--train", str(file), "--documents", str(table), "--encoder", "starter-memory", "--no-cache"]
     assert main([*words, *named, "--out", str(tmp_path / "ner")]) == 0
-    assert "1 sentences of documents around them" in capsys.readouterr().err
+    assert "1 sentence of documents around them" in capsys.readouterr().err
     other = write("b.csv", "id,note\n1,Nobody left.\n")
     words[words.index(str(table))] = str(other)
     assert main([*words, *named, "--out", str(tmp_path / "other")]) == 1

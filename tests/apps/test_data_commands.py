@@ -155,7 +155,7 @@ def test_labelled_texts_are_read_from_a_stream(given, tmp_path, capsys):
     os.mkfifo(pipe)
     Thread(target=pipe.write_text, args=(given,)).start()
     assert main(["check", str(pipe), "--task", "classify", *named]) == 0
-    assert "1 texts, 1 words" in capsys.readouterr().out
+    assert "1 text, 1 word" in capsys.readouterr().out
     assert guess_task(pipe) == "tag" and "pipe is read only once" in capsys.readouterr().err
 
 
@@ -188,7 +188,7 @@ def test_texts_without_labels_have_no_score(tiny_lm, tmp_path, capsys):
     lm = str(tiny_lm("llama", sentinel=True))
     file, how = tmp_path / "a.csv", ["--label-column", "topic", "--encoder", lm, "--no-cache"]
     file.write_text("text,topic\nAda left.,a\nIt rained.,\nBo came.,b\nWe won.,a\n")
-    said = "note: 1 texts without a label under 'topic', which no score counts"
+    said = "note: 1 text without a label under 'topic', which no score counts"
     head = ["--head", "ridge-pool", "--cross-validate", "0"]
     assert main(["fit", "--train", str(file), "--dev", str(file), *how, *head, "--out", str(tmp_path / "m")]) == 0
     assert capsys.readouterr().err.count(said) == 2

@@ -26,7 +26,7 @@ def test_the_commands_embed_and_similarity(tiny_pair, files, capsys):
     expected = statistics(tiny_pair).fit(TEXTS)
     assert vectors.shape == (len(TEXTS) + 1, expected.width) and not vectors[8].any()
     np.testing.assert_allclose(vectors[:8], expected.encode(TEXTS[:8]), atol=1e-5)
-    assert "1 texts without a word" in capsys.readouterr().err
+    assert "1 text without a word" in capsys.readouterr().err
     query = ["--query", TEXTS[0], "--top", "3", "--json", "-"]
     assert main(["similarity", str(files / "texts.txt"), *query, *common]) == 0
     (found,) = json.loads(capsys.readouterr().out)

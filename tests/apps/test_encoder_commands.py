@@ -29,7 +29,7 @@ def test_what_a_killed_run_left_is_listed_and_cleared(tiny_lm, tmp_path, capsys)
     assert main(["cache", "list", "--folder", str(tmp_path)]) == 0
     assert "1.0 MB  left incomplete by a run that was killed" in capsys.readouterr().out
     assert main(["cache", "clear", "--folder", str(tmp_path)]) == 0
-    assert "1 entries" in capsys.readouterr().out
+    assert "1 entry" in capsys.readouterr().out
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 

@@ -31,7 +31,7 @@ def test_fit_reads_documents_without_labels_and_names_without_texts(tmp_path, ca
     assert main([*words, "--cross-validate", "0", "--out", str(tmp_path / "m")]) == 0
     said = "".join(capsys.readouterr())
     assert "12 texts without a label" in said
-    assert "1 labels without an example, known by their names alone: tax" in said
+    assert "1 label without an example, known by its names alone: tax" in said
     opened = Classifier.from_pretrained(tmp_path / "m")
     assert opened.types == ["delivery", "payment", "praise", "tax"]
     assert opened.predict("Which tax office is mine?").label == "tax"
@@ -69,7 +69,7 @@ def test_predict_without_a_model(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("boustro.tasks.label_names.MOST_TEXTS", 1)  # a broken row that comes later ends the run there
     monkeypatch.setattr("boustro.apps.batch.predict.ROWS", 1)
     found = [*found, "--out", str(tmp_path / "found.jsonl")]
-    assert main(found) == 1 and "1 rows are kept" in capsys.readouterr().err
+    assert main(found) == 1 and "1 row is kept" in capsys.readouterr().err
     assert main([*found, "--resume", "--errors", str(tmp_path / "late.jsonl")]) == 0
     for more in (["--recall", "0.9"], ["--live"]):
         assert main([*words, *more]) != 0 and f"{more[0]} is not read with --labels" in capsys.readouterr().err

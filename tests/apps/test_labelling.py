@@ -377,7 +377,7 @@ def test_a_text_is_labelled_as_a_whole(file, name, content, column, gold):
 @pytest.mark.parametrize("read", [read_to_label, read_whole])
 def test_records_without_a_word_are_counted(file, capsys, read):
     assert len(read(file("a.csv", "text,id\nAda left.,1\n,2\n"), "auto", DEFAULT_OPTIONS)) == 1
-    assert "note: 1 records without a word, which are not shown" in capsys.readouterr().err
+    assert "note: 1 record without a word, which is not shown" in capsys.readouterr().err
     assert len(read(file("a.txt", "Ada left.\n\nSo.\n"), "auto", DEFAULT_OPTIONS)) == 2
     assert capsys.readouterr().err == ""
 

@@ -221,10 +221,27 @@ def test_a_second_tab_is_refused_until_it_insists(opened, served, tmp_path):
         second.wait("state.answered === 1")
 
 
+def test_an_old_page_says_where_the_program_is_that_was_started_again(opened, tmp_path):
+    with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
+        page = opened(session)
+        page.press("ArrowRight", "1")
+        page.run("localStorage.clear(), token = 'of the run before', panel()")
+        page.wait("!$('problem').hidden")
+        assert "open the one that it printed last, http://127.0.0.1" in page.text("#problem")
+        page.run(f"localStorage.setItem('token', '{TOKEN}'), panel()")  # another tab has it
+        page.wait("!$('moved').hidden")
+        assert page.text("#moved") == page.run("location.href") + "#" + TOKEN
+        page.click("#moved")
+        page.wait("$('problem').hidden && !busy")
+        assert entities(page) == [["PER", 0, 1]] and page.run("location.hash") == ""
+        until(page, "state.answered === 1", "Enter")
+        assert page.errors() == []
+
+
 def test_without_the_token_there_is_nothing(opened, served, tmp_path):
     with session_at(tmp_path / "answers.jsonl") as session:
         page = opened(served(session).replace(TOKEN, "wrong"), "")
-        assert "no token" in page.text("#problem") and not page.run("!!document.querySelector('.w')")
+        assert "of another run" in page.text("#problem") and not page.run("!!document.querySelector('.w')")
 
 
 def test_the_page_asks_nobody_else_and_hides_its_token(opened, served, tmp_path):
@@ -316,6 +333,70 @@ def test_what_is_not_answered_survives_a_reload(opened, tmp_path):
         assert entities(page) == [["LOC", 0, 1]] and page.text("#kind") == "changed"
         until(page, "state.sentence.is !== 'answered'", "Enter")
         assert [e.label for e in session.answers[0].entities] == ["LOC"]
+
+
+def test_the_history_of_marks_survives_a_reload_and_a_new_label(opened, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path, order="in-order") as session:
+        page = opened(session)
+        until(page, "state.answered === 1", "Enter")
+        page.press("ArrowRight", "1", "ArrowRight", "ArrowRight", "2", "u")
+        page.call("Page.reload")
+        until(page, "document.querySelector('#sentence mark')")
+        page.press("r")
+        assert entities(page) == [["PER", 0, 1], ["LOC", 2, 3]]
+        page.press("+")
+        page.write("NEW")
+        until(page, "state.labels.includes('NEW')", "Enter")
+        page.press("u", "u")
+        assert entities(page) == [] and len(on_disk(path)) == 1 and page.run("state.answered") == 1
+        page.press("r")
+        page.call("Page.reload")
+        until(page, "document.querySelector('#sentence mark')")
+        page.press("u")
+        assert entities(page) == [] and page.run("state.answered") == 1
+        until(page, "state.answered === 0", "u")
+        until(page, "state.answered === 1", "r")
+        page.press("r", "r")
+        assert entities(page) == [["PER", 0, 1], ["LOC", 2, 3]] and page.errors() == []
+
+
+def test_a_name_is_marked_everywhere_with_one_key_and_taken_back(opened, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    words = ["Ada saw Ada and Ada Brandt .", "Then Ada left .", "Ada Brandt and Ada ."]
+    with AnswerFile(path).open() as file:
+        session = attach(LabellingSession([text(w, n) for n, w in enumerate(words)], file, ["PER"], order="in-order"))
+        session.tagger.decode = lambda scores, sentences: [() for _ in sentences]
+        page = opened(session)
+        assert page.run("$('everywhere').hidden")
+        page.drag(".w[data-i='4']", ".w[data-i='5']")
+        page.press("1")
+        page.click(".w[data-i='0']")
+        page.press("1")
+        assert page.text("#everywhere span") == "Ada is PER everywhere"
+        until(page, "state.groups_told === 1", "a")
+        here = [["PER", 0, 1], ["PER", 2, 3], ["PER", 4, 6]]
+        assert sorted(entities(page)) == here and page.run("$('everywhere').hidden")
+        until(page, "state.groups_told === 0", "u")
+        assert sorted(entities(page)) == [["PER", 0, 1], ["PER", 4, 6]]
+        until(page, "state.groups_told === 1", "r")
+        assert sorted(entities(page)) == here
+        until(page, "state.answered === 1", "Enter")
+        assert entities(page) == [["PER", 1, 2]]  # Ada in a text to come
+        until(page, "state.answered === 2", "Enter")
+        assert entities(page) == [["PER", 0, 1], ["PER", 3, 4]]
+        page.click("#sentence mark .chip")
+        assert page.text("#everywhere span") == "Ada is no name anywhere"
+        page.call("Page.reload")
+        page.wait("document.querySelector('#sentence mark') && !busy")
+        page.click("#everywhere")
+        page.wait("state.groups_told === 2 && !busy && !$('message').hidden")
+        assert entities(page) == [] and "out of 2 answers" in page.text("#message")
+        spans = [[(e["start"], e["end"]) for e in row["entities"]] for row in on_disk(path)]
+        assert spans == [[(4, 6)], []]
+        until(page, "state.groups_told === 1", "u")
+        assert len(on_disk(path)[0]["entities"] + on_disk(path)[1]["entities"]) == 4
+        assert page.errors() == []
 
 
 def test_keys_go_to_the_ends_and_from_entity_to_entity(opened, tmp_path):
@@ -492,7 +573,17 @@ def test_all_text_can_be_read(opened, tmp_path, dark):
         assert page.run(CONTRAST) == []
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+# Text that does not fit into its own box; of a list, the choice that is shown.
+CUT = """[...document.querySelectorAll("button, select, label, p, h1, h2, li, dt, dd")].filter(n => {
+  if (n.tagName !== "SELECT") return n.scrollWidth > n.clientWidth + 1 && getComputedStyle(n).display !== "inline";
+  const pen = document.createElement("canvas").getContext("2d"), style = getComputedStyle(n);
+  pen.font = style.font;
+  const room = n.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 16;  // the arrow
+  return [...n.options].some(o => pen.measureText(o.text).width > room);
+}).map(n => n.outerHTML.slice(0, 80))"""
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
 def test_nothing_is_wider_than_the_window(opened, tmp_path, width):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = attach(
@@ -502,6 +593,7 @@ def test_nothing_is_wider_than_the_window(opened, tmp_path, width):
         wide = "[...document.querySelectorAll('body *')].filter(n => n.getBoundingClientRect().right > innerWidth)"
         assert page.run(f"{wide}.map(n => n.outerHTML.slice(0, 80))") == []
         assert page.run("document.documentElement.scrollWidth") <= width
+        assert page.run(CUT) == []
 
 
 @pytest.mark.parametrize("note", ["", "1 of 1 texts look <b>German</b>"])

@@ -392,7 +392,7 @@ def answer_until_killed(path, number):
     [
         ("{", "not a JSON object"),
         ('{"words": ["a"], "tags": ["O"]}', "not an answer that boustro label wrote"),
-        ('{"words": ["a"], "entities": [[0, 2, "X"]], "source": ""}', "outside the 1 words"),
+        ('{"words": ["a"], "entities": [[0, 2, "X"]], "source": ""}', "outside the 1 word"),
         ('{"words": ["a"], "entities": [[0, 1, "O"]], "source": ""}', "is no label"),
         ('{"words": ["a"], "spaces": [], "entities": [], "source": ""}', "spaces must be"),
         ('{"words": ["a"], "entities": [], "source": "", "label": 7}', "has 'label', which boustro label does not"),
@@ -530,6 +530,44 @@ def test_names_are_told_in_groups_and_taken_back_also_after_a_restart(tmp_path):
             again.file.beside_path.write_text(json.dumps(beside | {"groups": damaged}))
             with pytest.raises(ValueError, match="damaged; remove it"):
                 again.file.read_beside()
+
+
+def test_a_rejected_name_is_suggested_nowhere_and_learned_by_nobody(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path, order="in-order") as session:
+        for _ in range(6):
+            answer(session)
+        held = [n for n in session.answers if "Ada" in session.texts[n].sentence.words]
+        assert held and all(any(e.label == "PER" for e in session.answers[n].entities) for n in held)
+        before = path.read_bytes()
+        session.label_group(["Ada"], "")
+        assert session.view()["cleaned"] == len(held)
+        session.undo_group(["Ada"])
+        assert path.read_bytes() == before
+        session.label_group(["Ada"], "")
+        session.label_group(["Brandt"], "LOC")
+        session.undo_group(["Brandt"], "LOC")
+        while session.past:  # neither undo nor redo brings it back
+            session.undo()
+        while session.future:
+            session.redo()
+    with session_at(path, order="in-order") as again:
+        while again.current is not None:
+            words = again.texts[again.current].sentence.words
+            assert "Ada" not in {words[e["start"]] for e in again.view()["sentence"]["entities"]}
+            again.answer(again.current, [e for e in right(again, again.current) if words[e.start] != "Ada"])
+    tags = {tag for s in load_data(path).sentences for w, tag in zip(s.words, s.tags, strict=True) if w == "Ada"}
+    assert tags == {"O"}
+
+
+def test_a_mark_after_a_rejection_is_an_answer(tmp_path):
+    with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
+        session.label_group(["Ada"], "")
+        answer(session)
+        session.label_group(["Brandt"], "")
+        assert [e.start for e in session.answers[0].entities] == [0, 2]
+        with pytest.raises(ValueError, match="no group"):
+            session.undo_group(["Ada"], "PER")
 
 
 def test_names_that_are_alike_are_one_group():

@@ -266,6 +266,22 @@ def test_a_label_that_is_added_is_suggested_by_its_name(tmp_path):
         np.testing.assert_allclose(session.pool.scores(2), fresh.scores(session.pool.vectors(2)), atol=1e-5)
 
 
+def test_easy_texts_of_each_topic_come_first(tmp_path):
+    """In turn, and not the hard ones, which stand in front."""
+    with AnswerFile(tmp_path / "a.jsonl", TOPIC.answer).open() as file:
+        found = read_whole(write(tmp_path / "m.txt", [f"Text {n}." for n in range(14)]), "auto")
+        session = LabellingSession(found, file, ["a", "b"], manner=TOPIC)
+        hard, easy = np.full((6, 4), 0.5, np.float16), np.eye(4, dtype=np.float16)[[0, 0, 0, 0, 1, 1, 1, 1]]
+        vectors = WordVectors(np.vstack([hard, easy]), np.arange(15))
+        session.attach([*range(14)], vectors, start=names_of("ab"))
+        shown = []
+        for _ in range(6):
+            shown.append(session.current)
+            label = "a" if shown[-1] < 10 else "b"
+            session.answer(shown[-1], [Entity(label, 0, len(found[0].sentence))])
+        assert shown == [6, 10, 7, 11, 8, 12] and session.current < 6
+
+
 def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
     """What was described, too, and what is added; not in a language that the encoder does not read."""
     messages = [

@@ -415,7 +415,7 @@ def test_a_folder_of_files_comes_back_with_masks_and_all_else_as_it_was(toy, fil
         assert (out / name).read_bytes().decode() == masked(content)
         said = capsys.readouterr().err
         assert said.count("what is not found stays") == 1 and " words (" in said
-    assert "1 tables with columns that are not read" not in said
+    assert "1 table with columns that are not read" not in said
     told = json.loads((tmp_path / "told.json").read_text())
     assert told == {"files": 1, "rows": 3, "left_out": 0, "words": 8, "masked": 5, "share": 0.625, "labels": {"PER": 3}}
     assert main(target) == 1 and "give --overwrite" in capsys.readouterr().err
@@ -635,7 +635,7 @@ def test_of_a_workbook_only_the_cells_that_change_are_written(toy, tmp_path, cap
     assert main(["redact", str(given), "--out", str(out), *how]) == 0
     assert out.read_bytes() == same.read_bytes()
     said = capsys.readouterr().err
-    assert "1 sheets behind the first one, which are not read and stay" in said and "1 workbooks with comments" in said
+    assert "1 sheet behind the first one, which is not read and stay" in said and "1 workbook with comments" in said
     assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == f"{given}: row 6"
     with zipfile.ZipFile(given) as a, zipfile.ZipFile(out) as b:
         assert [name for name in a.namelist() if name != "xl/calcChain.xml"] == b.namelist()
@@ -803,9 +803,7 @@ def test_a_row_that_cannot_be_read_costs_that_row_where_errors_are_kept_and_else
         assert ((tmp_path / f"b{name}").read_text() if to else found.out) == left
         kept = json.loads((tmp_path / "e.jsonl").read_text())["place"]
         assert kept == (place.replace(name, "standard input") if source == "-" else f"in/{place}")
-        assert (
-            "1 rows that could not" in found.err and json.loads((tmp_path / "told.json").read_text())["left_out"] == 1
-        )
+        assert "1 row that could not" in found.err and json.loads((tmp_path / "told.json").read_text())["left_out"] == 1
 
 
 INTERRUPTED = ["a.csv", "a.jsonl", "a.json", "a.txt.gz", "a.xlsx", "a.parquet", "folder"]

@@ -12,6 +12,7 @@ import uvicorn
 
 from boustro.apps.serve.app import Service, make_service
 from boustro.apps.serve.http import HttpOptions, ServeLimits, address_of, listen
+from boustro.tasks.render import colours
 from browser import needs_chromium, open_browser
 from served import Puppet
 
@@ -107,8 +108,11 @@ def open_page(browser, address, **how):
 
 def test_entities_stand_where_they_are_and_texts_stay_texts(browser, served):
     address = served()
-    page = open_page(browser, f"{address}/#{quote(TEXT)}", width=400)
+    page = open_page(browser, f"{address}/#{quote(TEXT)}", width=390)
     page.wait("!document.querySelector('#text').hidden")
+    assert page.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    line = page.run("getComputedStyle(document.querySelector('#text mark')).borderBottom")
+    assert line == "3px solid rgb(18, 14, 150)" and colours("PER").light == "#120e96"
     marks = page.run("[...document.querySelectorAll('#text mark')].map(m => m.textContent)")
     assert marks == ["AdaPER", "Port Lisse<i>NAME</i>LOC", "Lisse<i>NAME</i>"]
     assert page.run("document.querySelectorAll('#text mark mark').length") == 1

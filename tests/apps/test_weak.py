@@ -9,6 +9,7 @@ import pytest
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.cli.weak import ABSENT, INSIDE_WORDS, SURPLUS, TAKEN, Gazetteer, locate_entities
+from boustro.errors import count_of
 from boustro.tasks.data import load_data
 from boustro.types import Entity
 
@@ -106,7 +107,7 @@ def test_names_that_cross_another_one_are_counted(tmp_path, capsys, monkeypatch)
     Path("names.tsv").write_text("Port Lisse\tLOC\nLisse Bank\tORG\n")
     Path("texts.txt").write_text("Port Lisse Bank fell.\n")
     assert main(["weak", "texts.txt", "--gazetteer", "names.tsv", "--out", "weak.jsonl"]) == 0
-    assert "note: 1 names that begin inside another one and end after it, left out" in capsys.readouterr().err
+    assert "note: 1 name that begins inside another one and ends after it, left out" in capsys.readouterr().err
 
 
 def test_what_is_said_of_listed_entities_that_were_left_out_is_true():
@@ -130,13 +131,13 @@ def test_the_command_writes_what_fit_reads(tmp_path, capsys, monkeypatch):
     Path("names.tsv").write_text("".join(f"{name}\t{label}\n" for name, label in NAMES))
     assert main(["weak", "texts.txt", "--gazetteer", "names.tsv", "--out", "weak.jsonl"]) == 0
     shown = capsys.readouterr()
-    assert not shown.out and "note: 1 texts without a name" in shown.err and "3 texts, 1 LOC, 1 PER" in shown.err
+    assert not shown.out and "note: 1 text without a name" in shown.err and "3 texts, 1 LOC, 1 PER" in shown.err
     sentences = boustro.Tagger.read("weak.jsonl")
     assert sentences[0].tags == ("B-PER", "I-PER", "O", "O") and len(sentences) == 3
     answers = [{"text": "Ada left.", "entities": [{"text": "Ada", "label": "PER"}, {"text": "Eve", "label": "PER"}]}]
     Path("answers.jsonl").write_text("".join(json.dumps(a) + "\n" for a in answers))
     assert main(["weak", "answers.jsonl", "--out", "listed.jsonl"]) == 0
-    assert f"note: 1 {ABSENT}" in capsys.readouterr().err
+    assert f"note: {count_of(1, ABSENT)}" in capsys.readouterr().err
     (entity,) = json.loads(Path("listed.jsonl").read_text())["entities"]
     assert entity == {"start": 0, "end": 3, "label": "PER", "text": "Ada"}
     assert main(["weak", "texts.txt", "--out", "x.jsonl"]) == 1 and not Path("x.jsonl").exists()

@@ -225,7 +225,7 @@ def test_labels_of_texts(made, file):
         annotations.LABELLESS,
         "choices about a region and not about the text, left out",
     ]
-    with pytest.warns(UserWarning, match=r"data given in memory: 1 annotated records without a label, left out"):
+    with pytest.warns(UserWarning, match=r"data given in memory: 1 annotated record without a label, left out"):
         boustro.Classifier.read([made("news"), made()])
 
 

@@ -91,7 +91,7 @@ def test_a_bad_file_is_named_with_its_line(tmp_path, text, message):
 
 def test_columns_in_windows_1252_are_noted_and_other_bytes_are_named_with_their_line(tmp_path):
     (tmp_path / "a").write_bytes("EU B-ORG\nMünchen B-LOC\n".encode("latin-1"))
-    with pytest.warns(UserWarning, match=r"1 lines that are not UTF-8, .*a:2: 'München B-LOC'"):
+    with pytest.warns(UserWarning, match=r"1 line that is not UTF-8, .*a:2: 'München B-LOC'"):
         assert read_data(tmp_path / "a")[0].words == ("EU", "München")
     for name, line in (("a", "Köln B-LOC\n".encode()), ("a.conllu", b"")):
         (tmp_path / name).write_bytes(line + "München B-LOC\n".encode("latin-1"))
@@ -291,7 +291,7 @@ def test_what_a_repair_gives_is_valid(scheme, data):
 def test_repaired_tags_are_noted_and_warned_of(tmp_path):
     file = write(tmp_path / "a", "x B-B\n\na O\nb I-A\n")
     assert {n.what: str(n) for n in load_data(file).notes} == {REPAIRED: f"{file}:4: I-A begins an entity; read as B-A"}
-    with pytest.warns(UserWarning, match=r"a: 1 tags that do not fit .* a:4|a:4: I-A begins"):
+    with pytest.warns(UserWarning, match=r"a: 1 tag that does not fit .* a:4|a:4: I-A begins"):
         assert read_data(file)[1].tags == ("O", "B-A")
 
 

@@ -144,5 +144,5 @@ def test_what_cannot_be_distilled_is_refused(tiny_pair, teacher):
     ridge = boustro.Tagger(tiny_pair, "ridge", cache=False).fit(read_data(ROWS), seed=1)
     with pytest.raises(ValueError, match="a ridge head gives no distribution"):
         train_student(ridge, tiny_pair, TEXTS, options=DistillOptions(head="mlp"), cache=False)
-    with pytest.raises(ValueError, match="1 examples in the texts: too few"):
+    with pytest.raises(ValueError, match="1 example in the texts: too few"):
         train_student(teacher, tiny_pair, ["Ada"], cache=False)

@@ -138,7 +138,7 @@ def test_a_frame_with_a_row_a_sentence_holds_records(tmp_path):
     assert [s.tags for s in read_data(pandas.read_parquet(tmp_path / "a.parquet"))] == [("B-PER", "O"), ("O",)]
     texts = pandas.DataFrame({"text": ["Ada left"], "entities": [[(0, 3, "PER")]]})
     assert spans(read_data(texts)[0]) == [("PER", "Ada")]
-    with pytest.raises(ValueError, match="record 2 of the given table: 1 words, but 2 tags"):
+    with pytest.raises(ValueError, match="record 2 of the given table: 1 word, but 2 tags"):
         read_data(frame.assign(ner_tags=[["B-PER", "O"], ["O", "O"]]))
 
 
@@ -146,9 +146,9 @@ def test_a_frame_with_a_row_a_sentence_holds_records(tmp_path):
     ("data", "message"),
     [
         ([], "the given data has no sentences"),
-        ([(["a"], ["O", "O"])], "sentence 1 of the given data: 1 words, but 2 tags"),
+        ([(["a"], ["O", "O"])], "sentence 1 of the given data: 1 word, but 2 tags"),
         ([Sentence(("a",))], "the given data: no sentence has labels"),
-        ([(["a"], ["O"]), Sentence(("b",))], "sentence 2 of the given data: 1 words without labels"),
+        ([(["a"], ["O"]), Sentence(("b",))], "sentence 2 of the given data: 1 word without labels"),
         ([(["a"], ["O"]), ("ab", "OO")], "sentence 2 of the given data: expected a text and its entities"),
         (["ab"], "sentence 1 of the given data: expected a text and its entities"),
         ([{"words": ["a"], "tags": ["O"]}, {"words": ["a"]}], "record 2 of the given data: no labels"),

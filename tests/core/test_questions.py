@@ -182,5 +182,5 @@ def test_bad_input(answerer, tiny_pair):
     with pytest.raises(ValueError, match="a mlp head is not for this task, whose heads are answer"):
         boustro.QuestionAnswerer(tiny_pair, "mlp")
     moved = QUESTIONS * 2 + [QUESTIONS[0] | {"answers": [{"text": "Ada", "start": 0}]}]
-    with pytest.warns(UserWarning, match="1 answers that do not stand at their offset"):
+    with pytest.warns(UserWarning, match="1 answer that does not stand at its offset"):
         answerer.evaluate(moved)

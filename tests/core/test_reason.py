@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import boustro
-from boustro.errors import lacks_memory, reason
+from boustro.errors import count_of, lacks_memory, reason
 from boustro.output import as_json
 
 
@@ -45,3 +45,21 @@ def test_lines_end_as_they_do_in_files_and_never_where_only_unicode_says_so():
 )
 def test_too_little_memory_is_told_from_other_errors(error: Exception, lacks: bool) -> None:
     assert lacks_memory(error) is lacks
+
+
+@pytest.mark.parametrize(
+    ("things", "one"),
+    [
+        ("rows", "1 row"),
+        ("different texts", "1 different text"),
+        ("nested entities left out", "1 nested entity left out"),
+        ("batches", "1 batch"),
+        ("rows are done", "1 row is done"),
+        ("tables with columns that are not read", "1 table with columns that are not read"),
+        ("names that begin in another one and end after it", "1 name that begins in another one and ends after it"),
+        ("tags that do not fit their neighbours", "1 tag that does not fit its neighbours"),
+        ("of 80 texts look German", "1 of 80 texts look German"),
+    ],
+)
+def test_one_thing_is_not_many(things, one):
+    assert count_of(1, things) == one and count_of(1200, things) == f"1,200 {things}"

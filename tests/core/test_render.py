@@ -2,11 +2,24 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.tasks.render import as_html, as_terminal, colours, css, css_class, html_head, in_brackets, page_colours
+from boustro.tasks.render import (
+    COLOURS,
+    INK,
+    PAPER,
+    as_html,
+    as_terminal,
+    colours,
+    css,
+    css_class,
+    html_head,
+    in_brackets,
+    page_colours,
+)
 from boustro.tasks.tagger.entities import SpanLabelling
 from boustro.types import Entity, Sentence
 
@@ -88,11 +101,59 @@ def test_no_two_labels_of_a_page_look_alike(labels):
     chosen = page_colours(labels)
     assert len(set(chosen.values())) == len(labels)
     assert page_colours(reversed(labels)) == chosen
-    assert len(labels) > 18 or all(c.line == "none" for c in chosen.values())
     style = css(labels)
     for theme in style.split("@media"):
         rules = [re.search(rf"\.{css_class(label)}{{([^}}]*)}}", theme).group(1) for label in labels]
         assert len(set(rules)) == len(labels)
+
+
+def test_the_commonest_pair_and_names_of_one_kind():
+    chosen = page_colours(["COMPANY", "PERSON"])
+    assert chosen["PERSON"] == colours("PER") != chosen["COMPANY"] == colours("ORG")
+
+
+SIGHT = (  # linear RGB to that of all colours, without green, red and blue: Machado et al. 2009, severity 1
+    np.eye(3),
+    np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
+    np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
+    np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
+)
+TO_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+TO_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+
+
+def linear(colours):
+    given = np.array([[*bytes.fromhex(colour[1:])] for colour in colours]) / 255
+    return np.where(given <= 0.04045, given / 12.92, ((given + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one, other):
+    low, high = sorted(linear([one, other]) @ [0.2126, 0.7152, 0.0722])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_marks_are_told_apart_and_read_by_everybody(theme):
+    edges = [(c.light, c.dark)[theme] for c in COLOURS]
+    for colour, edge in zip(COLOURS, edges, strict=True):
+        assert contrast(edge, PAPER[theme]) >= 3 and contrast(edge, ("#ffffff", "#121212")[theme]) >= 3
+        assert contrast(INK[theme], colour.grounds[theme]) >= 4.5
+    for sight in SIGHT:
+        lab = 100 * np.cbrt(np.clip(linear(edges) @ sight.T, 0, 1) @ TO_CONES.T) @ TO_LAB.T
+        apart = np.linalg.norm(lab[:, None] - lab[None], axis=-1)[np.triu_indices(len(COLOURS), 1)]
+        assert apart.min() >= 9  # Okabe and Ito's eight: 7.6
 
 
 def test_a_label_keeps_its_colour_where_it_is_free():

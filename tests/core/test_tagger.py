@@ -177,7 +177,7 @@ def test_long_sentences_are_windowed_and_said_so(tagger):
     ("data", "message"),
     [
         ([], "has no sentences"),
-        ([(["a"], ["B-PER", "O"])], "sentence 1 of the given data: 1 words"),
+        ([(["a"], ["B-PER", "O"])], "sentence 1 of the given data: 1 word"),
         ([(["a", "b"], ["O", "O"])], "nothing to learn"),
         ([(["a"], ["PERSON"])], "is not a valid IOB1, BIO or BIOES tag"),
     ],

@@ -6,6 +6,7 @@ import pandas
 import pytest
 
 import boustro
+from boustro.errors import count_of
 from boustro.tasks.data import read_data
 from boustro.tasks.fitting.training import UNREAD
 from boustro.types import Sentence
@@ -38,7 +39,9 @@ def fit(tiny_pair, data, **options):
     ],
 )
 def test_null_means_that_nobody_labelled_it(records, known):
-    with pytest.warns(UserWarning, match=rf"{known.count(False)} sentences without labels, read as context only"):
+    with pytest.warns(
+        UserWarning, match=rf"{count_of(known.count(False), 'sentences')} without labels, read as context only"
+    ):
         sentences = read_data(records, unlabelled=True)
     assert [s.is_labelled for s in sentences] == known
     assert [(s.tags, s.entities) for s in sentences if not s.is_labelled] == [(None, None)] * known.count(False)
@@ -95,7 +98,7 @@ def test_its_mentions_are_pooled_and_its_labels_are_never_left_out(tiny_pair):
 def test_a_missing_label_is_said_and_has_no_score(tiny_lm, missing):
     texts, said = (
         ["Ada left.", "It rained.", "Bo came."],
-        "1 texts without a label under 'label', which no score counts",
+        "1 text without a label under 'label', which no score counts",
     )
     classifier = boustro.Classifier(str(tiny_lm("llama", sentinel=True)), "ridge-pool", words=False, cache=False)
     with pytest.warns(UserWarning, match=said):
@@ -104,5 +107,5 @@ def test_a_missing_label_is_said_and_has_no_score(tiny_lm, missing):
         score = classifier.evaluate(texts, ["a", missing, "b"])
     assert score.num_labelled == 2
     entities = [("Ada left.", [("Ada", "PER")]), ("It rained.", missing)]
-    with pytest.warns(UserWarning, match="1 sentences without labels, read as context only"):
+    with pytest.warns(UserWarning, match="1 sentence without labels, read as context only"):
         assert [s.is_labelled for s in read_data(entities, unlabelled=True)] == [True, False]

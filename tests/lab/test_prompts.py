@@ -240,7 +240,7 @@ def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked,
     assert main([*words, "--prompt-pieces", "20"]) == 0
     out, errors = capsys.readouterr()
     assert len(out.splitlines()) == 6 and "majority" not in errors, "no labels, no scores"
-    assert "note: 1 texts were cut to their first pieces" in errors
+    assert "note: 1 text was cut to its first pieces" in errors
 
 
 @pytest.mark.parametrize(

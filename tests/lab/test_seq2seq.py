@@ -132,7 +132,7 @@ def test_prompts_are_cut_only_on_request_and_counted(folders, tmp_path, capsys):
     (tmp_path / "p.txt").write_text("ferry " * 80 + "\nAda\n")
     asked = ["lab", "generate", "--model", str(tmp_path / "lm"), str(tmp_path / "p.txt")]
     assert main([*asked, "--prompt-pieces", "20"]) == 0
-    assert "note: 1 prompts were cut to their first 20 pieces" in capsys.readouterr().err
+    assert "note: 1 prompt was cut to its first 20 pieces" in capsys.readouterr().err
 
 
 # boustro lab score

@@ -17,19 +17,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from boustro.tasks.render import COLOURS, INK, PAPER
+
 WIDTH = 360
 LETTER_WIDTH, BOLD_LETTER = 6.4, 7.1  # width in pixels of an average letter at 12 pixels
-NUM_SERIES = 10  # colours that a page defines, light and dark (`variables`)
-LIGHT = {
-    "ink": "#1b1f24", "muted": "#57606a", "paper": "#ffffff", "grid": "#d8dee4", "s0": "#2166ac", "s1": "#c2550c",
-    "s2": "#1a7f4b", "s3": "#8a3fb5", "s4": "#b3245a", "s5": "#6b6000", "s6": "#004349",
-    "s7": "#938a00", "s8": "#5e0d64", "s9": "#03999f",
-}  # fmt: skip
-DARK = {
-    "ink": "#e6e9ed", "muted": "#a3acb6", "paper": "#14171b", "grid": "#3a424b", "s0": "#6cb0f5", "s1": "#f29a5c",
-    "s2": "#56c98e", "s3": "#cf9bf0", "s4": "#f283ab", "s5": "#d6c65c", "s6": "#a1f5ff",
-    "s7": "#9b931c", "s8": "#fdd5ff", "s9": "#0ba3a9",
-}  # fmt: skip
+NUM_SERIES = len(COLOURS)  # colours that a page defines, light and dark (`variables`)
+LIGHT = {"ink": INK[0], "muted": "#57606a", "paper": PAPER[0], "grid": "#d8dee4"}
+LIGHT |= {f"s{n}": colour.light for n, colour in enumerate(COLOURS)}
+DARK = {"ink": INK[1], "muted": "#a3acb6", "paper": PAPER[1], "grid": "#3a424b"}
+DARK |= {f"s{n}": colour.dark for n, colour in enumerate(COLOURS)}
 STYLE = (
     "svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .m{fill:var(--muted)}svg .b{font-weight:650}"
     "svg .g{stroke:var(--grid);fill:none}svg .d{stroke:var(--muted);stroke-dasharray:3 3;fill:none}"

@@ -24,6 +24,7 @@ import numpy as np
 
 from boustro.encoders.base import Encoder, Features, Identity, WordList, base_parts
 from boustro.encoders.reading import group_sentences
+from boustro.errors import count_of
 from boustro.given import chunk_by_size
 from boustro.locks import leftovers, lock
 from boustro.output import duration
@@ -194,7 +195,7 @@ class CachedEncoder(Encoder):
     def _cost(self, size: int, shape: tuple[int, ...]) -> str:
         """`1.00 GiB of features (131,072 words x 4 layers x 1,024 values x 2 bytes)`."""
         words, layers, width = shape
-        each = f"{words:,} words x {layers} layers x {width:,} values x {self.dtype.itemsize} bytes"
+        each = f"{count_of(words, 'words')} x {layers} layers x {width:,} values x {self.dtype.itemsize} bytes"
         return f"{size / 2**30:.2f} GiB of features ({each})"
 
     def _make_room(self, needed: int, shape: tuple[int, ...]) -> None:
@@ -270,7 +271,8 @@ def list_features(folder: Path) -> None:
     for path in left:
         print(f"{_size(path) / 2**20:9,.1f} MB  left incomplete by a run that was killed")
     total = sum(map(_size, [*entries, *left]))
-    print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB of at most {cache_limit() / 2**20:,.0f}")
+    most = f"{cache_limit() / 2**20:,.0f}"
+    print(f"{folder}: {count_of(len(entries), 'entries')}, {total / 2**20:,.1f} MB of at most {most}")
 
 
 def clear_features(folder: Path) -> None:
@@ -279,7 +281,7 @@ def clear_features(folder: Path) -> None:
     total = sum(map(_size, [*entries, *left]))
     for entry in (*entries, *left.values()):
         remove_folder(entry, (ARRAY,))
-    print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB removed")
+    print(f"{folder}: {count_of(len(entries), 'entries')}, {total / 2**20:,.1f} MB removed")
 
 
 def _describe(entry: Path) -> str:

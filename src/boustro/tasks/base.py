@@ -22,7 +22,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
-from boustro.errors import require_torch
+from boustro.errors import count_of, require_torch
 from boustro.features.reader import within_memory
 from boustro.given import iterate
 from boustro.options import PositiveOrZero, Seed, Share, check_options
@@ -285,7 +285,7 @@ class Task(Estimator, ABC, Generic[Input, Result]):
 
         examples, answers = judged_set(self, X, y, reading)
         for what, count in self.fitted.labelling.unknown(examples).items():
-            warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
+            warnings.warn(f"{data_name(examples)}: {count_of(count, what)}", stacklevel=2)
         return self.fitted.score(examples, answers)
 
     def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:

@@ -1,8 +1,10 @@
 """Answers shown: in every form but JSON lines and tables (`in_form`), and entities in text in a terminal, in plain text
 and in HTML.
 
-A label has a fixed colour; on a page, a label whose colour is taken gets the next free one (`page_colours`). Entities
-may be nested, and of two that cross, the later one continues after the earlier one. In plain text:
+A label has a fixed colour; on a page, a label whose colour is taken gets the next free one (`page_colours`). The same
+colours serve every page, notebook, report and plot. A mark has a line in its colour, which stands out from the page by
+3 : 1, and a pale ground of the same colour. Entities may be nested, and of two that cross, the later one continues
+after the earlier one. In plain text:
 
     [Jane Villanueva PER] of [United Airlines ORG] spoke.
     [Bank of [Port Lisse LOC] ORG] fell.
@@ -17,6 +19,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Any, TypeVar
 
+from boustro.heads.factored import ALIASES, aliases
 from boustro.output import as_json
 from boustro.tasks import TOOL_FORMATS
 from boustro.text.words import apart, join_words
@@ -104,59 +107,78 @@ def in_form(shown: Shown, form: str, colour: bool = False) -> Any:
     return as_terminal(label.label, [label]).append(f"  {shown.text}", style="default")
 
 
+PAPER, INK = ("#ffffff", "#14171b"), ("#1b1f24", "#e6e9ed")
+"""The ground and the text of pages, light and dark."""
+TINT = 0.28  # of a mark's ground; with more of it the text on the palest dark line falls below 4.5 : 1
+
+
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """A terminal style, a light and a dark background (contrast with text at least 4.5 : 1), and an underline."""
+    """A terminal style, and the colour of lines on light and on dark pages; a mark has `line` below, or also above."""
 
     terminal: str
     light: str
     dark: str
-    line: str = "none"
+    line: str = "solid"
+    above: bool = False
+
+    @property
+    def grounds(self) -> tuple[str, str]:
+        """The background of a mark, light and dark."""
+        light, dark = (_mixed(edge, paper) for edge, paper in zip((self.light, self.dark), PAPER, strict=True))
+        return light, dark
+
+    def to_dict(self) -> dict[str, str]:
+        """Its parts, each the value of a CSS variable."""
+        light, dark = self.grounds
+        lines = {"light-line": self.light, "dark-line": self.dark, "line": self.line}
+        return {"light": light, "dark": dark, **lines, "above": "3px" if self.above else "0px"}
 
 
-COLOURS = {
-    "PER": Colour("cyan", "#cfe8fc", "#174a6e"),
-    "LOC": Colour("green", "#d3f0d3", "#1d5229"),
-    "ORG": Colour("yellow", "#fbe6b3", "#654a08"),
-    "MISC": Colour("magenta", "#ecd9f7", "#562c73"),
-}
-SPARE = (
-    Colour("red", "#f57fa7", "#9c3e60"),
-    Colour("bright_yellow", "#fea669", "#45240d"),
-    Colour("blue", "#9e9ffd", "#5957aa"),
-    Colour("bright_cyan", "#29d5e4", "#00353a"),
-    Colour("bright_green", "#b3ca65", "#5b6c02"),
-    Colour("white", "#bbbec1", "#56585b"),
-    Colour("bright_blue", "#1bb9fa", "#066c95"),
-    Colour("bright_magenta", "#daa5fa", "#382443"),
-    Colour("bright_red", "#fec5b5", "#873b26"),
-    Colour("red underline", "#ff9fa2", "#67282d"),
-    Colour("bright_yellow underline", "#e49921", "#885703"),
-    Colour("bright_magenta underline", "#df86d7", "#763c72"),
-    Colour("bright_cyan underline", "#8ce8dd", "#07635c"),
-    Colour("bright_green underline", "#c5df9f", "#26330e"),
+COLOURS = (
+    Colour("bright_blue", "#120e96", "#3b5efe"),
+    Colour("green", "#16a56e", "#17780f"),
+    Colour("yellow", "#c37902", "#f29b1d"),
+    Colour("magenta", "#f615c6", "#c50576"),
+    Colour("cyan", "#0e5471", "#0ec3f1"),
+    Colour("red", "#7a342f", "#efbdb1"),
+    Colour("bright_yellow", "#73630a", "#f8f41a"),
+    Colour("bright_magenta", "#6e07f2", "#8c49bd"),
+    Colour("bright_red", "#5b1907", "#b7875f"),
+    Colour("bright_cyan", "#3c789c", "#74fefd"),
 )
-ALL_COLOURS = (*SPARE, *COLOURS.values())
-LINE_STYLES = ("none", "solid", "dashed", "dotted", "double")
+"""Searched for the largest least distance (OKLab) of any two to those who see all colours, and to those who see no red,
+no green or no blue (Machado et al. 2009): 9, where that of Okabe and Ito's eight is 7.6. The first are those of the
+kinds of names."""
+LINE_STYLES = tuple((line, above) for above in (False, True) for line in ("solid", "dashed", "dotted", "double"))
+
+
+def _mixed(edge: str, paper: str) -> str:
+    """A tint of a colour on paper."""
+    pairs = zip(bytes.fromhex(edge[1:]), bytes.fromhex(paper[1:]), strict=True)
+    return "#" + bytes(round(TINT * e + (1 - TINT) * p) for e, p in pairs).hex()
 
 
 def colours(label: str) -> Colour:
-    """A fixed function of the label."""
-    return COLOURS.get(label) or SPARE[_digest(label)[0] % len(SPARE)]
+    """A fixed function of the label: that of its kind of name, else one of the others."""
+    kinds, names = [kind[0] for kind in ALIASES], aliases(label)
+    if names[0] in kinds:
+        return COLOURS[kinds.index(names[0])]
+    return COLOURS[len(kinds) + _digest(label)[0] % (len(COLOURS) - len(kinds))]
 
 
 def page_colours(labels: Iterable[str], in_order: bool = False) -> dict[str, Colour]:
-    """The colours of a page's labels, all different for up to 90 labels.
+    """The colours of a page's labels, all different for up to 80 labels.
 
-    A label whose colour is taken gets the next free one; when all are taken, colours repeat with an underline. With
+    A label whose colour is taken gets the next free one; when all are taken, colours repeat with another line. With
     `in_order` labels that come later change no colour of others.
     """
     chosen: dict[str, Colour] = {}
     named = dict.fromkeys(labels)
-    for label in named if in_order else sorted(named, key=lambda label: (label not in COLOURS, label)):
-        first = ALL_COLOURS.index(colours(label))
-        turned = (*ALL_COLOURS[first:], *ALL_COLOURS[:first])
-        choice = (replace(colour, line=line) for line in LINE_STYLES for colour in turned)
+    for label in named if in_order else sorted(named, key=lambda label: (len(aliases(label)) < 2, label)):
+        first = COLOURS.index(colours(label))
+        turned = (*COLOURS[first:], *COLOURS[:first])
+        choice = (replace(colour, line=line, above=above) for line, above in LINE_STYLES for colour in turned)
         chosen[label] = next((c for c in choice if c not in chosen.values()), turned[0])
     return chosen
 
@@ -239,14 +261,17 @@ def css_class(label: str) -> str:
 def css(labels: Iterable[str], in_order: bool = False) -> str:
     """The style rules of these labels' marks, light and dark; for `in_order` see `page_colours`."""
     chosen = page_colours(labels, in_order).items()
-    lines = {x: "" if c.line == "none" else f";border-bottom:3px {c.line}" for x, c in chosen}
-    light = "".join(f".{css_class(x)}{{background:{c.light}{lines[x]}}}" for x, c in chosen)
-    dark = "".join(f".{css_class(x)}{{background:{c.dark}{lines[x]}}}" for x, c in chosen)
+    themes = ["", ""]
+    for label, colour in chosen:
+        for theme, (ground, edge) in enumerate(zip(colour.grounds, (colour.light, colour.dark), strict=True)):
+            line = f"3px {colour.line} {edge}"
+            above = f";border-top:{line}" if colour.above else ""
+            themes[theme] += f".{css_class(label)}{{background:{ground};border-bottom:{line}{above}}}"
     base = (
-        "mark{color:inherit;border-radius:.3em;padding:.05em .3em}mark mark{outline:1px solid}"
+        f"mark{{color:{INK[0]};border-radius:.3em;padding:.05em .3em}}mark mark{{outline:1px solid}}"
         "mark small{font-weight:700;font-size:.75em}"
     )
-    return f"{base}{light}@media(prefers-color-scheme:dark){{{dark}}}"
+    return f"{base}{themes[0]}@media(prefers-color-scheme:dark){{mark{{color:{INK[1]}}}{themes[1]}}}"
 
 
 def html_head(title: str, labels: Iterable[str]) -> str:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from boustro.arrays import read_arrays
+from boustro.errors import count_of
 from boustro.names import LANGUAGES, LANGUAGES_TAGGER, SHIPPED_SENTENCES, SHIPPED_TAGGER, languages_file
 from boustro.text.words import join_words
 
@@ -295,7 +296,7 @@ class ForeignTexts:
 
 def said(notices: Mapping[str, int]) -> str:
     """The sentence of the notices of `ForeignTexts`, if there are any."""
-    return next((f"{count:,} {what}" for what, count in notices.items()), "")
+    return next((count_of(count, what) for what, count in notices.items()), "")
 
 
 def foreign_note(texts: Iterable[str]) -> str:

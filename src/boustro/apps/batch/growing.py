@@ -23,6 +23,7 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any
 
+from boustro.errors import count_of
 from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.output import as_json, check_target, keeping
 from boustro.store import read_json, reading, write_file
@@ -86,7 +87,7 @@ class Growing:
             if (row := next(rows, None)) is not None:
                 self._hash(row)
         if self.done and self._read.hexdigest() != self.state.read:
-            what = f"{self.files[0].name}: the {self.done:,} rows that are answered were changed in the input since"
+            what = f"{self.files[0].name}: of {count_of(self.done, 'rows')} with an answer some were changed since"
             raise ValueError(f"{what}; {self._again}")
 
     def follow(self, batches: Iterable[list[Any]]) -> Iterator[list[Any]]:
@@ -191,7 +192,9 @@ def grow(
             raise FileExistsError(f"{part} exists, but no {progress.name} to say what it holds; move it elsewhere")
         left = _left(part, progress, again) if resume or not overwrite or not part.exists() else None
         if left and left.rows and not resume:
-            raise FileExistsError(f"{out}: {left.rows:,} rows are done: --resume goes on, --overwrite starts again")
+            raise FileExistsError(
+                f"{out}: {count_of(left.rows, 'rows are')} done: --resume goes on, --overwrite starts again"
+            )
         if not out.is_dir():
             check_target(out, overwrite, "--out")
         if errors is not None:
@@ -202,7 +205,7 @@ def grow(
         write_file(progress, json.dumps(asdict(state)))
         opened = [_open(file, size) for file, size in zip(files, state.bytes, strict=True)]
         growing = Growing(opened, progress, state, frame, again)
-        with keeping(lambda: f"{growing.done:,} rows {kept}" if growing.done else "", ValueError):
+        with keeping(lambda: count_of(growing.done, f"rows {kept}") if growing.done else "", ValueError):
             try:
                 growing.begin()
                 yield growing

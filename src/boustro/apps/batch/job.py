@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from boustro.apps.batch.growing import AnswerFrame, Growing
+from boustro.errors import count_of
 from boustro.output import as_json, check_target, keeping
 from boustro.progress import Progress
 from boustro.text.tables import FileRow
@@ -48,7 +49,7 @@ def printing(
     """Answers on standard output, by `say`, and problems in a file; `done` says how many rows were printed."""
     if errors is not None:
         check_target(errors, overwrite, "--errors")
-    with ExitStack() as stack, keeping(lambda: f"{done():,} rows are printed"):
+    with ExitStack() as stack, keeping(lambda: f"{count_of(done(), 'rows are')} printed"):
         file = None if errors is None else stack.enter_context(errors.open("w", encoding="utf-8"))
 
         def add(rows: int, lines: Iterable[Any], problems: Iterable[dict[str, str]]) -> None:

@@ -15,6 +15,7 @@ from boustro.apps.batch.job import in_batches, printing, run_job
 from boustro.apps.batch.labeller import AnswerForm, Labeller
 from boustro.apps.batch.models import Opened
 from boustro.apps.batch.table import AnswerTable
+from boustro.errors import count_of
 from boustro.options import OptionError
 from boustro.output import RunOptions, check_target, console, only_errors, print_notices
 from boustro.progress import Progress
@@ -87,7 +88,7 @@ def predict_files(
                 noticed[answered.process] = answered.counts  # since the process began
                 problems += len(answered.problems)
         if out is not None:
-            print(f"{out}: {growing.done:,} rows", file=sys.stderr)
+            print(f"{out}: {count_of(growing.done, 'rows')}", file=sys.stderr)
         print_notices(rows.counts)
         print_notices(sum(map(Counter, noticed.values()), Counter({UNANSWERED_ROWS: problems})))
 

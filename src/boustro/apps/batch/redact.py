@@ -29,6 +29,7 @@ from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.apps.live.masks import Masks, Region, TooManyNames
 from boustro.apps.live.redacted import GivenFile, RedactedRow, form_with
 from boustro.apps.live.structured import Checker
+from boustro.errors import count_of
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import AS_GIVEN, OptionError, Positional, Share, check_options
 from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices
@@ -378,8 +379,8 @@ class RedactionJob:
         with self._bar(None) as bar, grow(out, key, **how) as growing:
             for _ in run_job(self.read(), _batches, self.find, growing, bar):
                 pass
-        files = f"{len(self.files) - len(self.failed):,} files, " if self.in_folder else ""
-        print(f"{out}: {files}{self.rows:,} rows", file=sys.stderr)
+        files = f"{count_of(len(self.files) - len(self.failed), 'files')}, " if self.in_folder else ""
+        print(f"{out}: {files}{count_of(self.rows, 'rows')}", file=sys.stderr)
 
     def _again(self, file: GivenFile, lines: "FoundLines") -> Iterator[tuple[FileRow, Any]]:
         """The rows of a file, each with what stands in its place."""

@@ -27,7 +27,7 @@ from boustro.apps.batch.job import AnsweredRows, in_batches, in_processes, run_j
 from boustro.apps.batch.labeller import AnswerForm, Labeller
 from boustro.apps.batch.models import OpenedFolder
 from boustro.apps.batch.table import AnswerTable
-from boustro.errors import reason
+from boustro.errors import count_of, reason
 from boustro.locks import lock
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
@@ -273,4 +273,4 @@ def predict_folder(
         unread = {f"files that are no text, or damaged, left out, see {out / ERRORS_FILE}": left}
         print_notices({**notes, **foreign.notices, **without, **unread})
         done = len(missing) - left
-        print(f"{out}: {done:,} of {len(shards):,} files answered now, {rows:,} rows", file=sys.stderr)
+        print(f"{out}: {done:,} of {len(shards):,} files answered now, {count_of(rows, 'rows')}", file=sys.stderr)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from boustro.arrays import unit
+from boustro.errors import count_of
 from boustro.options import Positional
 from boustro.output import check_output, give
 from boustro.tasks import DEFAULT_TASK, TASKS
@@ -195,10 +196,11 @@ def _lines(report: DataReport) -> list[str]:
         return [f"{report.file}: cannot be read", f"  {report.error}"]
     what = TASKS[report.task].examples
     unit = what if not report.scheme else "words" if report.scheme in WHOLE_WORDS else "entities"
-    opening = f"{report.file}: {report.num_sentences:,} {what}, {report.num_words:,} words"
+    opening = f"{report.file}: {count_of(report.num_sentences, what)}, {count_of(report.num_words, 'words')}"
     if report.scheme:
-        opening += f", {report.num_documents:,} documents, scheme {report.scheme.upper()} ({report.form})"
-    lines = [opening, *(f"  {label:12} {count:7,} {unit}" for label, count in report.counts.items())]
+        opening += f", {count_of(report.num_documents, 'documents')}, scheme {report.scheme.upper()} ({report.form})"
+    counted = ((label, *count_of(count, unit).split(" ", 1)) for label, count in report.counts.items())
+    lines = [opening, *(f"  {label:12} {number:>7} {thing}" for label, number, thing in counted)]
     if report.scores:
         lines.append("  scores: " + ", ".join(f"{name} {value:g}" for name, value in report.scores.items()))
     places: Mapping[str, list[str]] = {
@@ -208,11 +210,12 @@ def _lines(report: DataReport) -> list[str]:
         "names that may be forgotten": report.forgotten,
     }
     for note, cases in places.items():
-        lines += [f"  {len(cases):,} {note}"] if cases else []
+        lines += [f"  {count_of(len(cases), note)}"] if cases else []
         lines += [f"    {place}" for place in cases[:SHOWN]]
         lines += [f"    … and {len(cases) - SHOWN:,} more"] if len(cases) > SHOWN else []
-    lines.append(f"  {report.num_repeated:,} {what} occur more than once")
-    lines += [f"  {count:,} {what} are also in {other}" for other, count in report.also_in.items()]
-    lines += [f"  {count:,} {what} share a text with {other}" for other, count in report.shares_with.items()]
+    lines.append(f"  {count_of(report.num_repeated, f'{what} occur')} more than once")
+    lines += [f"  {count_of(count, f'{what} are')} also in {other}" for other, count in report.also_in.items()]
+    shares = report.shares_with.items()
+    lines += [f"  {count_of(count, f'{what} share')} a text with {other}" for other, count in shares]
     lines += [f"  in this file only: {', '.join(report.only_here)}"] if report.only_here else []
     return lines

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from boustro.errors import count_of
 from boustro.names import SHIPPED_TABLE
 from boustro.options import Count, OptionError, Positional, command_line
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, keep_file, only_errors, print_notices
@@ -62,7 +63,7 @@ def embed(
         np.save(content, vectors)
         write_file(out, content.getvalue())
         print_notices(made.notices())
-        print(f"{out}: {vectors.shape[0]:,} vectors of width {vectors.shape[1]:,}", file=sys.stderr)
+        print(f"{out}: {count_of(vectors.shape[0], 'vectors')} of width {vectors.shape[1]:,}", file=sys.stderr)
         if str(file) == "-":
             return
         how = {"encoder": encoder if encoder != SHIPPED_TABLE else None, "model": model, "text_column": text_column}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boustro.encoders.options import Precision
+from boustro.errors import count_of
 from boustro.lab.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, ScoreConfig, TargetOptions
 from boustro.options import OptionError, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
@@ -109,7 +110,7 @@ def _run(
     with (
         only_errors(quiet),
         Progress(what, "texts", total=None if quiet else source.count()) as bar,
-        keeping(lambda: f"{bar.done:,} texts are printed"),
+        keeping(lambda: f"{count_of(bar.done, 'texts are')} printed"),
     ):
         writer, number = open_writer(), 0
         run = method(writer)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
+from boustro.errors import count_of
 from boustro.lab.generation.options import DEFAULT_LM, InfillOptions, LMOptions
 from boustro.options import Positional
 from boustro.output import as_json, console, keeping, only_errors, print_notices
@@ -47,7 +48,7 @@ def infill(
     with (
         only_errors(run.quiet),
         Progress("filling", "texts", shown=False if terminal.is_terminal else None) as bar,
-        keeping(lambda: f"{bar.done:,} texts are printed"),
+        keeping(lambda: f"{count_of(bar.done, 'texts are')} printed"),
     ):
         infiller, number = Infiller(model, device=run.device, start_piece=run.start_piece, **vars(infilling)), 0
         for batch in batches:

@@ -5,6 +5,7 @@ torch is imported when a command runs, so that --help is fast.
 
 from typing import Any
 
+from boustro.errors import count_of
 from boustro.lab.adapt.options import (
     AdaptConfig,
     BackwardConfig,
@@ -131,5 +132,5 @@ def distill_words(config: TableConfig) -> dict[str, Any]:
         raise ValueError("no text given; name at least one file, folder or dataset")
     record = write_table(config)
     near = f"; cosine to the texts' own vectors {record['cosines'][-1]:.3f}" if "cosines" in record else ""
-    print(f"{config.out}: {record['words']:,} words and parts, as an encoder table:{config.out}{near}")
+    print(f"{config.out}: {count_of(record['words'], 'words')} and parts, as an encoder table:{config.out}{near}")
     return record

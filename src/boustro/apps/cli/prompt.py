@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from boustro.errors import count_of
 from boustro.lab.generation.options import DEFAULT_LM, LMOptions
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def prompt(
     with (
         only_errors(run.quiet),
         Progress("labelling", "texts", total=None if run.quiet else source.count()) as bar,
-        keeping(lambda: "" if alone else f"{bar.done:,} texts are answered and printed"),
+        keeping(lambda: "" if alone else f"{count_of(bar.done, 'texts are')} answered and printed"),
     ):
         how: dict[str, Any] = {"score": score, "calibrate": calibrate, "prompt_pieces": prompt_pieces}
         classifier = PromptClassifier(model, known, device=run.device, start_piece=run.start_piece, **how)
@@ -179,7 +180,7 @@ class PromptScores:
     def _show(self) -> None:
         if self._gold:
             print(
-                f"{self._classifier.template.name}, {self._classifier.score}, {len(self._gold):,} texts",
+                f"{self._classifier.template.name}, {self._classifier.score}, {count_of(len(self._gold), 'texts')}",
                 file=sys.stderr,
             )
             for name, score in self._scores().items():

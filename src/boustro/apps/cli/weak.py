@@ -27,7 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from boustro.errors import shorten
+from boustro.errors import count_of, shorten
 from boustro.options import Positional, check_options
 from boustro.output import as_json, keep_file, print_notices
 from boustro.progress import Progress
@@ -279,7 +279,7 @@ def weak(
     write_file(out, "".join(lines))
     print_notices(counts)
     totals = ", ".join(f"{count:,} {label}" for label, count in sorted(labels.items()))
-    print(f"{out}: {len(lines):,} texts, {totals}", file=sys.stderr)
+    print(f"{out}: {count_of(len(lines), 'texts')}, {totals}", file=sys.stderr)
 
 
 def _listed(files: tuple[str, ...], text_key: str, counts: Counter[str]) -> Iterator[tuple[str, list[Entity]]]:

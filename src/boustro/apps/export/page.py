@@ -33,9 +33,11 @@ from boustro.apps.runtime.parts import GRAPHS, GraphHead
 from boustro.arrays import read_arrays
 from boustro.encoders.extended import PooledMentions, extenders_of
 from boustro.encoders.word_means import CodedVectors, WordMeans
+from boustro.errors import count_of
 from boustro.heads.crf import Chain, entity_forms, make_chain, valid_transitions
 from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
+from boustro.tasks.render import page_colours
 from boustro.tasks.tagger.tags import TagLabelling
 from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, EXTENDERS, FULL_WIDTH, LINE_BREAKS, UNSPACED
 from boustro.version import __version__
@@ -144,6 +146,7 @@ def model_file(export: Path, title: str) -> bytes:
         "format": PAGE_FORMAT,
         "labels": head.labels,
         "types": labelling.types,
+        "colours": {label: colour.to_dict() for label, colour in page_colours(labelling.types).items()},
         "bare": labelling.scheme in BARE,
         "decode": decode,
         "forms": entity_forms(head.labels),
@@ -276,7 +279,7 @@ def _card(config: Mapping[str, Any], title: str, head: GraphHead) -> dict[str, s
         "encoder": config["encoder"],
         "head": head.kind,
         "weights": config["precision"],
-        **({"trained on": f"{trained['sentences']:,} sentences"} if "sentences" in trained else {}),
+        **({"trained on": count_of(trained["sentences"], "sentences")} if "sentences" in trained else {}),
         "made with": f"Boustro {__version__}",
     }
 

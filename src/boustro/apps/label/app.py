@@ -59,7 +59,9 @@ class LabellingApp:
             "order": lambda given: session.set_order(_text(given, "order")),
             "unskip": lambda given: session.restore_skipped(),
             "tell": lambda given: session.label_group(_names(given), _text(given, "label")),
-            "untell": lambda given: session.undo_group(),
+            "untell": lambda given: session.undo_group(
+                _names(given) if "names" in given else (), _text(given, "label")
+            ),
         }
 
     def make(self, http: HttpOptions, token: str) -> Any:
@@ -170,6 +172,7 @@ class LabellingApp:
             return []
         left_out = {*session.answers, *session.skipped, *([] if session.next is None else [session.next])}
         rows = session.pool.unsure(session.tagger, left_out, 10 * UNSURE)
+        rows = [row for row in rows if session.told.labels.get((session.texts[row[0]].sentence.words[row[1]],)) != ""]
         sentences = {number: session.texts[number].sentence for number, _, _ in rows}
         first: dict[Any, tuple[int, int]] = {}
         whole = session.manner.whole

@@ -42,7 +42,7 @@ from boustro.encoders.extended import load_names
 from boustro.encoders.options import Context, Reads
 from boustro.encoders.reading import group_numbers
 from boustro.encoders.spec import Spec
-from boustro.errors import reason
+from boustro.errors import count_of, reason
 from boustro.heads.registry import head_kind
 from boustro.names import NAMES, SHIPPED_SENTENCES, SHIPPED_TAGGER
 from boustro.options import OptionError, command_line
@@ -198,11 +198,11 @@ class Background:
         """The one to save, and what it is: the finished one where it was kept. Its record names the file of answers."""
         if self.finished is not None and self.finished.better:
             tagger = self.finished.tagger
-            what = f"{tagger.plan.head_kind}, trained on {self.finished.sentences} answers"
+            what = f"{tagger.plan.head_kind}, trained on {count_of(self.finished.sentences, 'answers')}"
         else:
             tagger = self.live_tagger()
             head = None if self.reader and self.reader.of_texts else self.session.manner.saved_head
-            what = f"{head or 'live'}, {len(self.session.answers)} answers"
+            what = f"{head or 'live'}, {count_of(len(self.session.answers), 'answers')}"
         named = {"train": tagger.record["train"] | {"name": str(self.session.file.path)}}
         tagger.fitted = replace(tagger.fitted, record=tagger.record | named)
         tagger.fitted = tagger.fitted.with_columns({"text_column": self.text_column})

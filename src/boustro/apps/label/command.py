@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from boustro.encoders.options import Context
+from boustro.errors import count_of
 from boustro.options import AS_GIVEN, Count, OptionError, Positional, Range, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, only_errors, print_notices
 from boustro.store import check_file, claim
@@ -152,8 +153,8 @@ def _serve(
     if note or noticed:
         print(note or said(noticed), file=sys.stderr)
     print(
-        f"{texts}: {len(loaded):,} {unit}; {out}: "
-        f"{session.resumed['answers']:,} answers so far"
+        f"{texts}: {count_of(len(loaded), unit)}; {out}: "
+        f"{count_of(session.resumed['answers'], 'answers')} so far"
         + (f", {session.resumed['elsewhere']:,} of them to other texts" * bool(session.resumed["elsewhere"])),
         file=sys.stderr,
     )
@@ -175,7 +176,7 @@ def _run_page(
     if options.browser:
         webbrowser.open(page)
     http.run_app(app, listening, listener, address=f"label at {page}")
-    print(f"{out}: {len(session.answers):,} answers", file=sys.stderr)
+    print(f"{out}: {count_of(len(session.answers), 'answers')}", file=sys.stderr)
     if session.answers:
         if options.out_tagger:
             _save(work, options.out_tagger)

@@ -6,13 +6,15 @@
 
 A name is its words as they are written, with a space between them; its vector is the mean of its mentions'. The most
 frequent name begins a group, and every other one joins the group whose mean is the nearest, if that is near enough,
-or begins one. Nothing is learned of what is told: it is what the page suggests until the text is answered.
+or begins one. Of a label that is told nothing is learned: it is what the page suggests until the text is answered. What
+is told no name leaves the answers too.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -60,10 +62,9 @@ class GroupLabels:
         if not self.steps:
             return tuple(entities)
         kept = list[Entity]()
-        for e in entities:
+        for e in self.without_rejected(words, entities):
             label = self.labels.get(tuple(words[e.start : e.end]))
-            if label != "":
-                kept.append(e if label is None else Entity(label, e.start, e.end))
+            kept.append(e if label is None else Entity(label, e.start, e.end))
         taken = {n for e in kept for n in range(e.start, e.end)}
         for size in sorted({len(name) for name in self.labels}, reverse=True):
             for start in range(len(words) - size + 1):
@@ -72,6 +73,25 @@ class GroupLabels:
                     kept.append(Entity(label, start, start + size))
                     taken |= {*own}
         return tuple(sorted(kept, key=lambda e: (e.start, e.end)))
+
+    def without_rejected(self, words: Sequence[str], entities: Iterable[Entity]) -> tuple[Entity, ...]:
+        """Entities of a text without those that were told to be no names."""
+        return tuple(e for e in entities if self.labels.get(tuple(words[e.start : e.end])) != "")
+
+    def clean(self, answers: Iterable[Any]) -> dict[int, tuple[Any, Any]]:
+        """Return the answers (`Annotation`) that have what was told to be no name, as they are and without it, by their
+        `id`."""
+        changes = dict[int, tuple[Any, Any]]()
+        for answer in answers:
+            kept = self.without_rejected(answer.sentence.words, answer.entities)
+            if len(kept) < len(answer.entities):
+                changes.setdefault(id(answer), (answer, replace(answer, entities=kept)))
+        return changes
+
+    def without(self, step: tuple[str, tuple[str, ...]]) -> "GroupLabels":
+        """Return what was told without the last of these steps."""
+        place = len(self.steps) - 1 - self.steps[::-1].index(step)
+        return GroupLabels((*self.steps[:place], *self.steps[place + 1 :]))
 
 
 def group_names(mentions: Sequence[Mention]) -> list[NameGroup]:

@@ -90,6 +90,8 @@ class LiveTagger:
 
     english = False
     """Whether its encoder reads English alone."""
+    num_named = 0
+    """Of topics, how many are known by name."""
 
     def __init__(self, width: int, squared_length: float, labels: Sequence[str], start: Start | None = None) -> None:
         """`squared_length` is the mean squared length of the vectors that it will read, `start` what it knows."""
@@ -350,6 +352,14 @@ class LiveTopics(LiveTagger):
         scaled = self.scales.kind * self._sum(scores)
         raised = np.exp(scaled - scaled.max(1, keepdims=True))
         return raised / raised.sum(1, keepdims=True)
+
+    @property
+    def num_named(self) -> int:
+        return int(self._known.sum())
+
+    def fit_of_names(self, scores: np.ndarray, turn: int) -> np.ndarray:
+        """(S,): how probable one of the topics that are known by name is for texts; each topic in its turn."""
+        return self.probabilities(scores)[:, np.flatnonzero(self._known)[turn % self.num_named]]
 
     def is_by_name(self, scores: np.ndarray, labels: Collection[str]) -> bool:
         """Whether these labels of a text, of scores (1, 2 T + 1), are rather what their names say than what was

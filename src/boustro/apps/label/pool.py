@@ -10,15 +10,17 @@ from typing import Literal
 
 import numpy as np
 
-from boustro.apps.label.incremental import LiveTagger
+from boustro.apps.label.incremental import LiveTagger, LiveTopics
 from boustro.apps.label.updated_ridge import RidgeUpdate, times
 from boustro.apps.label.vectors import WordVectors
 
 Order = Literal["uncertain", "diverse", "in-order"]
 ORDERS: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}
 KIND_WEIGHT = 3.0  # how much more the type of a word counts than whether it is inside: types are what is learned last
-FIRST = 8
-"""Answers before `uncertain` is used."""
+FIRST, EASY = 8, 3
+"""Answers before `uncertain` is used; of topics that are known by name, those of each."""
+SURE_BY_NAME = 0.8
+"""Probability by the names from which on a text is easy: the most probable of all alone are too much alike."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +65,7 @@ class SentencePool:
     unlike all words, and all entities, that were answered. Alone, uncertainty asks again and again for the same hard
     words, and leverage for oddities; the product approximates what an answer would teach. The mean over words, and not
     the sum, because a person reads words. The first sentences, before there is anything to be uncertain of, come at
-    random.
+    random; of topics that are known by name, `EASY` texts of each that its name fits, in turn.
     """
 
     def __init__(self) -> None:
@@ -124,9 +126,13 @@ class SentencePool:
 
     def choose(self, order: Order, answered: int, tagger: LiveTagger, left_out: Collection[int]) -> int | None:
         """The next sentence that is not left out; `None` where there is none. `answered` is how many are."""
-        best, choice = -np.inf, None
+        best, choice, how = -np.inf, None, str(order)
+        if order == "uncertain" and (easy := tagger.num_named) and answered < EASY * easy:
+            how = "easy"
+        elif answered < FIRST and order != "in-order":
+            how = "first"
         for chunk in self.chunks:
-            values = self._values(chunk, "first" if answered < FIRST and order != "in-order" else order, tagger)
+            values = self._values(chunk, how, tagger, answered)
             for place in np.argsort(-values, kind="stable"):
                 if int(chunk.numbers[place]) not in left_out:
                     if values[place] > best:
@@ -145,8 +151,10 @@ class SentencePool:
                     rows.append((number, word, float(values[start + word])))
         return sorted(rows, key=lambda row: -row[2])[:most]
 
-    def _values(self, chunk: PoolChunk, order: str, tagger: LiveTagger) -> np.ndarray:
+    def _values(self, chunk: PoolChunk, order: str, tagger: LiveTagger, answered: int) -> np.ndarray:
         """(sentences,): the highest comes first."""
+        if order == "easy" and isinstance(tagger, LiveTopics):
+            return np.minimum(tagger.fit_of_names(chunk.scores, answered), SURE_BY_NAME)
         if order == "in-order":
             return -chunk.numbers.astype(np.float64)
         if order == "first":  # chunks come in a random order, and so do their sentences

@@ -12,10 +12,9 @@ session's `LabelMode`, by what the heads of a task learn.
 """
 
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,11 @@ from boustro.apps.label.answers import SPANS, Annotation, AnswerFile, LabelMode,
 from boustro.apps.label.groups import GroupLabels, Mention, NameGroup, group_names
 from boustro.apps.label.incremental import LiveTagger, LiveTopics
 from boustro.apps.label.pool import ORDERS, Order, SentencePool
-from boustro.apps.label.texts import TextToLabel
+from boustro.apps.label.texts import TextToLabel, find_texts, text_beside
 from boustro.apps.label.vectors import Start, WordVectors
 from boustro.choose import choose
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.text.languages import language_of, language_of_words
-from boustro.text.words import join_words
 from boustro.types import Entity, Sentence
 
 EARNED = 0.5
@@ -97,6 +95,8 @@ class LabellingSession:
         self.resumed = self._resume(file.read(), beside := file.read_beside())
         self.told = GroupLabels(tuple((label, tuple(names)) for label, names in beside.groups))
         """What was said of groups of names."""
+        self._cleaned: dict[tuple[str, tuple[str, ...]], list[tuple[Annotation, Annotation]]] = {}
+        """The answers that had what was told to be no name, before and after."""
         used = sorted({e.label for answer in self.answers.values() for e in answer.entities})
         own = dict.fromkeys([*map(check_label, labels), *beside.labels, *used])
         self.labels = list(offered if own.keys() <= {*offered} else own)
@@ -125,7 +125,7 @@ class LabellingSession:
 
     def view(self) -> dict[str, Any]:
         """The sentence on the screen as JSON can hold it, and how far the session is."""
-        number = self.current
+        number, last = self.current, self._cleaned.get(self.told.steps[-1], ()) if self.told.steps else ()
         state: dict[str, Any] = {
             "answered": len(self.answers),
             "words": self.words_answered,
@@ -142,6 +142,7 @@ class LabellingSession:
             "can_undo": bool(self.past),
             "can_redo": bool(self.future),
             "groups_told": len(self.told.steps),
+            "cleaned": len({*map(id, self.answers.values())} & {id(new) for _, new in last}),
             "begun": self.begun,
             "sentence": None,
         }
@@ -158,8 +159,8 @@ class LabellingSession:
             "is": "suggested" if known is None else "answered" if number in self.answers else "undone",
             "note": "" if known is None else known.note,
             "source": sentence.where,
-            "before": self._beside_in_document(number, -1),
-            "after": self._beside_in_document(number, 1),
+            "before": text_beside(self.sentences, number, -1),
+            "after": text_beside(self.sentences, number, 1),
             "sure": self.tagger is not None and self.tagger.trust >= EARNED,
             "by_name": known is None and self._is_by_name(number, entities),
             "place": [*self.answers].index(number) + 1 if number in self.answers else None,
@@ -339,17 +340,34 @@ class LabellingSession:
         return name
 
     def label_group(self, names: Sequence[str], label: str) -> None:
-        """Names have a label wherever they are suggested or stand, or are none (""); `ValueError` for no label."""
+        """Names have a label wherever they are suggested or stand, or are none (""), also in the answers so far;
+        `ValueError` for no label."""
         if label and label not in self.labels:
             raise ValueError(f"there is no label {label!r}; add it first")
-        if names:
-            self._keep_told(GroupLabels((*self.told.steps, (label, tuple(names)))))
+        if not names:
+            return
+        before, step = self.told, (label, tuple(names))
+        self._keep_told(GroupLabels((*before.steps, step)))
+        if not label and not self.manner.whole:
+            changes = GroupLabels((step,)).clean(self._given())
+            try:
+                self._change_answers(changes)
+            except OSError:
+                self._keep_told(before)
+                raise
+            self._cleaned.setdefault(step, []).extend(changes.values())
 
-    def undo_group(self) -> None:
-        """Take the last group back; `ValueError` where there is none."""
-        if not self.told.steps:
+    def undo_group(self, names: Sequence[str] = (), label: str = "") -> None:
+        """Take back what was told of these names, or the last group; `ValueError` where there is none.
+
+        Answers that had the names have them again, unless they were changed since.
+        """
+        step = (label, tuple(names)) if names else self.told.steps[-1] if self.told.steps else None
+        if step not in self.told.steps:
             raise ValueError("no group has a label")
-        self._keep_told(GroupLabels(self.told.steps[:-1]))
+        self._keep_told(self.told.without(step))
+        cleaned = [] if step in self.told.steps else self._cleaned.pop(step, [])
+        self._change_answers({id(is_now): (is_now, was) for was, is_now in cleaned})
 
     def set_order(self, order: str) -> None:
         """Another order, from the next sentence on; the one on the screen stays."""
@@ -380,13 +398,13 @@ class LabellingSession:
             self.file.write_beside(self._beside(self.labels, aside))
         self.answers = {n: kept for n, kept in after.items() if kept}
         self.skipped = aside
+        self._learn(number, answer)
+
+    def _learn(self, number: int, answer: Annotation | None) -> None:
+        """Learn an answer in the place of what was learned of its text, if anything."""
         if self.tagger is not None and number in self.tagger.learned:
             self.pool.update(*self.tagger.forget(number))
-        if answer:
-            self._learn(number, answer)
-
-    def _learn(self, number: int, answer: Annotation) -> None:
-        if self.tagger is not None and number in self.pool:
+        if answer and self.tagger is not None and number in self.pool:
             changes = self.tagger.learn(number, self.pool.vectors(number), answer.entities, self.pool.prior(number))
             self.pool.update(*changes)
 
@@ -397,6 +415,28 @@ class LabellingSession:
             left_out = self.answers.keys() | self.skipped
             known = len(self.answers) + len(self.examples)
             self.next = self.pool.choose(self.order, known, self.tagger, left_out)
+
+    def _given(self) -> Iterator[Annotation]:
+        """Every answer that is shown, or can be by undo and redo."""
+        steps = [*self.past, *self.future]
+        found = [*self.answers.values(), self.draft, *(s.before for s in steps), *(s.after for s in steps)]
+        return (answer for answer in found if answer is not None)
+
+    def _change_answers(self, changes: Mapping[int, tuple[Annotation, Annotation]]) -> None:
+        """Put other answers in the places of some, given by their `id`: write, then learn."""
+
+        def new(answer: Any) -> Any:
+            return changes[id(answer)][1] if id(answer) in changes else answer
+
+        after = {number: new(answer) for number, answer in self.answers.items()}
+        changed = [number for number, answer in after.items() if answer is not self.answers[number]]
+        if changed:
+            self.file.write([*after.values()])
+        self.answers, self.draft = after, new(self.draft)
+        for steps in (self.past, self.future):
+            steps[:] = [Step(step.number, new(step.before), new(step.after)) for step in steps]
+        for number in changed:
+            self._learn(number, after[number])
 
     def _check_current(self, number: int) -> None:
         if number != self.current:
@@ -427,7 +467,8 @@ class LabellingSession:
         aside = [key.partition(" ") for key in beside.skipped]
         words = {text.key.partition(" ")[0]: text.sentence.words for text in self.texts if aside}
         places = [(answer.sentence.words, answer.sentence.where) for answer in answers]
-        numbers = self._find([*places, *((words.get(key, ()), where) for key, _, where in aside)])
+        wanted = [*places, *((words.get(key, ()), where) for key, _, where in aside)]
+        numbers = find_texts(self.sentences, wanted)
         skipped = [*zip(beside.skipped, numbers[len(answers) :], strict=True)]
         counts: Counter[str] = Counter()
         for answer, number in zip(answers, numbers, strict=False):
@@ -441,31 +482,6 @@ class LabellingSession:
         self.skipped = {number for _, number in skipped if number is not None}
         self.skipped_elsewhere = [key for key, number in skipped if number is None]
         return counts
-
-    def _find(self, wanted: Sequence[tuple[tuple[str, ...], str]]) -> list[int | None]:
-        """The texts with these words, each for one alone: that at this place, else the first that is left.
-
-        A place is a line of a file of some name, from whatever folder the file is read.
-        """
-        at, left = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
-        for number in reversed(range(len(self.texts))):
-            at[self.texts[number].sentence.words, Path(self.texts[number].sentence.where).name].append(number)
-        places = [at.get((words, Path(where).name)) for words, where in wanted]
-        matches = [numbers.pop() if numbers else None for numbers in places]
-        for (words, _), numbers in at.items():
-            left[words] += numbers
-        for remaining in left.values():
-            remaining.sort(reverse=True)
-        rest = ((number, left.get(words)) for number, (words, _) in zip(matches, wanted, strict=True))
-        return [number if number is not None or not spare else spare.pop() for number, spare in rest]
-
-    def _beside_in_document(self, number: int, by: int) -> str:
-        """The text of the sentence before or after this one in its document; empty where there is none."""
-        sentence, place = self.texts[number].sentence, number + by
-        if not sentence.document or not 0 <= place < len(self.texts):
-            return ""
-        other = self.texts[place].sentence
-        return join_words(other.words, other.spaces) if other.document == sentence.document else ""
 
     def _keep_told(self, told: GroupLabels) -> None:
         """On the disk first."""

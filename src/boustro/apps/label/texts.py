@@ -11,7 +11,7 @@ JSON lines with an equal `document`. What a file is, is told by its name, and el
 same number of columns of which the last is a tag are CoNLL. Labels in it are kept aside as gold.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
@@ -121,6 +121,34 @@ def holds_documents(path: Path, form: TextForm, options: DataOptions) -> bool:
     kind, records, _ = _open(path, form, options)
     _, first = next(iter(records), ("", None))
     return kind == "text" or (kind == "json" and isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
+
+
+def find_texts(sentences: Sequence[Sentence], wanted: Sequence[tuple[tuple[str, ...], str]]) -> list[int | None]:
+    """Return the numbers of the sentences with these words, each for one alone: that at this place, else the first that
+    is left.
+
+    A place is a line of a file of some name, from whatever folder the file is read.
+    """
+    at, left = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
+    for number in reversed(range(len(sentences))):
+        at[sentences[number].words, Path(sentences[number].where).name].append(number)
+    places = [at.get((words, Path(where).name)) for words, where in wanted]
+    matches = [numbers.pop() if numbers else None for numbers in places]
+    for (words, _), numbers in at.items():
+        left[words] += numbers
+    for remaining in left.values():
+        remaining.sort(reverse=True)
+    rest = ((number, left.get(words)) for number, (words, _) in zip(matches, wanted, strict=True))
+    return [number if number is not None or not spare else spare.pop() for number, spare in rest]
+
+
+def text_beside(sentences: Sequence[Sentence], number: int, by: int) -> str:
+    """Return the text of the sentence before or after one in its document; empty where there is none."""
+    sentence, place = sentences[number], number + by
+    if not sentence.document or not 0 <= place < len(sentences):
+        return ""
+    other = sentences[place]
+    return join_words(other.words, other.spaces) if other.document == sentence.document else ""
 
 
 def _with(text: TextToLabel, others: Mapping[str, Mapping[str, Any]]) -> TextToLabel:

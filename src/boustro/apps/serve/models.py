@@ -120,7 +120,7 @@ class Served:
         chosen = page_colours(self.labels).items()
         said: dict[str, Any] = {"name": self.name, "task": self.task, "labels": list(self.labels)}
         said |= {} if self.width is None else {"width": self.width}
-        said["colours"] = {label: {"light": c.light, "dark": c.dark, "line": c.line} for label, c in chosen}
+        said["colours"] = {label: colour.to_dict() for label, colour in chosen}
         layers = self.model.record.get("layer_weights", {})
         return said | {"example": self.example, "streams": self.streams, "layers": layers}
 

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from boustro.choose import lazy
+from boustro.errors import count_of
 from boustro.given import as_list, is_data_frame
 from boustro.options import command_line
 from boustro.tasks import TEXT_KEYS
@@ -223,7 +224,7 @@ def refuse_unlabelled(examples: Sequence[Any]) -> None:
     for number, example in enumerate(examples, start=1):
         if isinstance(example, Sentence) and not example.is_labelled:
             place = example.where or f"sentence {number} of the given data"
-            what = f"{len(example)} words without labels"
+            what = count_of(len(example), "words without labels")
             raise ValueError(f"{place}: {what}, which only the training set of a tagger may have")
 
 

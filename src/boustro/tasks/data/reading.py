@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from boustro.errors import shorten
+from boustro.errors import count_of, shorten
 from boustro.given import refuse_half_characters, tidy_words
 from boustro.options import Given, OptionError, Share, Where, check_options
 from boustro.store import fingerprint
@@ -300,7 +300,7 @@ def warn_of(notes: Sequence[Note], name: str) -> None:
     """A warning for each kind of note, with its number and the first, for the caller of the caller."""
     for what, count in Counter(note.what for note in notes).items():
         first = next(note for note in notes if note.what == what)
-        warnings.warn(f"{name}: {count:,} {what}; the first: {first}", stacklevel=3)
+        warnings.warn(f"{name}: {count_of(count, what)}; the first: {first}", stacklevel=3)
 
 
 def label_words(raw: RawData, scheme: Scheme = "auto") -> LabelledData:
@@ -387,10 +387,12 @@ def _with_composed_labels(sentence: Sentence) -> Sentence:
 def _check_sentence(sentence: Sentence, where: str) -> None:
     size = len(sentence)
     if sentence.entities is None and sentence.tags is not None and len(sentence.tags) != size:
-        raise ValueError(f"{where}: {size} words, but {len(sentence.tags)} tags")
+        raise ValueError(f"{where}: {count_of(size, 'words')}, but {len(sentence.tags)} tags")
     for e in sentence.entities or ():
         if not 0 <= e.start < e.end <= size:
-            raise ValueError(f"{where}: the entity {e.label} [{e.start}, {e.end}) is outside the {size} words")
+            raise ValueError(
+                f"{where}: the entity {e.label} [{e.start}, {e.end}) is outside the {count_of(size, 'words')}"
+            )
 
 
 def data_fingerprint(examples: Sequence[Any]) -> str:

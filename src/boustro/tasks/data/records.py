@@ -31,7 +31,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from boustro.errors import say_found, shorten
+from boustro.errors import count_of, say_found, shorten
 from boustro.given import as_list, is_missing, refuse_no_texts
 from boustro.tasks import WORD_KEYS
 from boustro.tasks.data.annotations import note_address, plain_records
@@ -193,7 +193,7 @@ def _words_sentence(
         return sentence
     if are_tags:
         if len(record[key]) != len(words):
-            raise ValueError(f"{where}: {len(words)} words, but {len(record[key])} tags under {key!r}")
+            raise ValueError(f"{where}: {count_of(len(words), 'words')}, but {len(record[key])} tags under {key!r}")
         for number, tag in enumerate(record[key], start=1):
             if not isinstance(tag, str) or not tag.strip():
                 raise ValueError(f"{where}: tag {number} under {key!r} is {shorten(tag)}; tags must be names")

@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from boustro.errors import shorten
+from boustro.errors import count_of, shorten
 from boustro.given import plain_value
 from boustro.tasks.data.reading import Note, as_dict
 from boustro.text.words import EXTENDERS, LETTER, Placed
@@ -216,7 +216,9 @@ def read_spans(given: Any, num_words: int, where: str) -> list[Entity]:
     spans = parse_spans(given, where)
     for label, start, end, _ in spans:
         if not 0 <= start < end <= num_words:
-            raise ValueError(f"{where}: the entity {label} [{start}, {end}) is outside the {num_words} words")
+            raise ValueError(
+                f"{where}: the entity {label} [{start}, {end}) is outside the {count_of(num_words, 'words')}"
+            )
     return [Entity(span.label, span.start, span.end) for span in spans]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from boustro.errors import count_of
 from boustro.heads.options import StepOptions
 from boustro.options import Positional, Seed, Width, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
@@ -84,7 +85,9 @@ def distill(
 
 
 def _show(figures: dict[str, Any]) -> None:
-    print(f"agreement with the teacher on {figures['compared']:,} examples  {100 * figures['agreement']:.1f}%")
+    print(
+        f"agreement with the teacher on {count_of(figures['compared'], 'examples')}  {100 * figures['agreement']:.1f}%"
+    )
     for name in ("teacher", "student"):
         row = figures[name]
         score = {key: row["dev"][key] for key in ("f1", "accuracy") if key in row.get("dev", {})}

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boustro.errors import count_of
 from boustro.heads.inputs import Targets
 from boustro.heads.registry import head_class, head_kind
 from boustro.heads.solve import HeadRun, train_heads
@@ -127,7 +128,9 @@ def _examples(teacher: AnyTask, texts: Sequence[Any]) -> list[Any]:
     given = [teacher.inputs.as_input(text, place) for text, place in zip(texts, places, strict=True)]
     examples = [p.example for text, place in zip(given, places, strict=True) for p in teacher.inputs.split(text, place)]
     if len(examples) < 2:
-        raise ValueError(f"{len(examples)} examples in the texts: too few to learn from, and to compare on")
+        raise ValueError(
+            f"{count_of(len(examples), 'examples')} in the texts: too few to learn from, and to compare on"
+        )
     return examples
 
 

@@ -127,8 +127,8 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
         for n in left:
             heads[n] = chosen
     tried = ", ".join(f"{kind} {score}" for kind, score in scores(asked).items())
-    told = f"head: {plan.head_kind}, of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
-    return HeadChoice(plan, f"{told}; --head takes another", heads, scores(asked)[plan.head_kind])
+    how = f", of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})" if len(answered) > 1 else rest
+    return HeadChoice(plan, f"head: {plan.head_kind}{how}; --head takes another", heads, scores(asked)[plan.head_kind])
 
 
 def _solved_at_once(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> bool:

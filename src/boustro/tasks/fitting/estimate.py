@@ -193,9 +193,13 @@ def format_estimate(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
         yield f"no cross-validation: {why}"
         return
     gain, (*_, (half, _), (full, _)) = facts["gain"], facts["curve"]
+    groups, said = facts.get("groups", ROUGH), interval_text(facts["low"], facts["high"])
+    if groups < ROUGH and round(facts["low"]) < round(facts["high"]):
+        few = f"{groups} different texts or documents tell no more"
+        said = f"about {facts['low']:.0f} to {facts['high']:.0f}: {few}"
     learned = ", ".join(f"{size} {examples}: {score:.1f}" for size, score in facts["curve"])
     yield (
-        f"cross-validated {facts['metric']}: {facts['score']:.1f} ({interval_text(facts['low'], facts['high'])}) on "
+        f"cross-validated {facts['metric']}: {facts['score']:.1f} ({said}) on "
         f"{facts['examples']:,} {examples}, each answered by a head that did not learn it"
     )
     if (words := facts.get("words")) is not None:
@@ -206,10 +210,9 @@ def format_estimate(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
         yield ONE_PART.format(cut)
     if divided := facts.get("divided"):
         yield f"{divided} stood on both sides, since nothing else was left to part, so this is more than new texts give"
-    if (groups := facts.get("groups", ROUGH)) < ROUGH:
-        yield f"the interval is a rough one: these are {groups} documents or different texts"
     yield f"learned from {learned}"
-    points = f"{signed(gain['points'])} points, {interval_text(gain['low'], gain['high'], signs=True)}"
+    points = f"{signed(gain['points'])} points"
+    points += f", {interval_text(gain['low'], gain['high'], signs=True)}" if groups >= ROUGH else ""
     yield f"{_verdict([gain, facts.get('rise', gain)], groups)} (from {half} to {full} {examples}: {points})"
 
 

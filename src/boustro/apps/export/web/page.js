@@ -2,7 +2,6 @@
 import { inCodePoints, openTagger } from "./tagger.js";
 
 const at = (id) => document.getElementById(id);
-const HUES = [210, 25, 135, 285, 50, 335, 175, 0, 255, 95];
 const LARGEST = 2_000_000; // characters that are tagged at once
 const FORMULA = /^[=+\-@\t\r]/; // what a spreadsheet would compute
 const ROWS = /\.(csv|tsv|xlsx|jsonl|ndjson|parquet)(\.\w+)?$/i; // files of many texts
@@ -69,7 +68,7 @@ function show() {
   let done = 0;
   for (const { label, start, end, score } of shown) {
     const mark = element("mark", text.slice(start, end));
-    mark.style.setProperty("--hue", HUES[tagger.labels.indexOf(label) % HUES.length]);
+    for (const [name, value] of Object.entries(tagger.facts.colours[label])) mark.style.setProperty("--" + name, value);
     mark.title = `${label} ${score.toFixed(2)}`;
     mark.append(element("small", `${label} ${score.toFixed(2)}`));
     marked.push(text.slice(done, start), mark);
