@@ -37,5 +37,5 @@ def read_arrays(path: str | Path, data: bytes | None = None) -> dict[str, np.nda
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """(..., d) each with length 1, in the type of the input; a zero vector stays."""
+    """Return (..., d) each with length 1, in the type of the input; a zero vector stays."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)  # a zero vector stays one

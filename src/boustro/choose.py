@@ -14,8 +14,8 @@ Value = TypeVar("Value")
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name that is most like `name`, whatever its letters' case; `None` where none is at least `cutoff` (0 to
-    1) like it."""
+    """Return the known name that is most like `name`, whatever its letters' case; `None` where none is at least
+    `cutoff` (0 to 1) like it."""
     by_case = {one.casefold(): one for one in known}
     return by_case.get(next(iter(difflib.get_close_matches(name.casefold(), by_case, n=1, cutoff=cutoff)), ""))
 
@@ -27,7 +27,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def unknown(name: str, known: Iterable[str], what: str) -> str:
-    """The message about an unknown name: what it should name, what is known, and the nearest of these."""
+    """Return the message about an unknown name: what it should name, what is known, and the nearest of these."""
     known = list(known)
     return f"unknown {what} {name!r}: known are {', '.join(known)}{suggestion(name, known)}"
 
@@ -40,7 +40,7 @@ def choose(name: str, table: Mapping[str, Value], what: str) -> Value:
 
 
 def lazy(place: str, **given: Any) -> Callable[..., Any]:
-    """The function or class `module:name`, with these arguments, which is imported when it is called."""
+    """Return the function or class `module:name`, with these arguments, which is imported when it is called."""
     return partial(_call, place, **given)
 
 

@@ -10,7 +10,8 @@ GET_ALL = "`pip install boustro` brings it, and only exported folders run withou
 
 
 def reason(error: Exception) -> str:
-    """The first line of its message without its final colon or full stop, or its class name if it has no message."""
+    """Return the first line of its message without its final colon or full stop, or its class name if it has no
+    message."""
     line = str(error).strip().partition("\n")[0]
     if not line:
         return type(error).__name__
@@ -18,7 +19,7 @@ def reason(error: Exception) -> str:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether the machine or a GPU ran out of memory."""
+    """Return whether the machine or a GPU ran out of memory."""
     said = str(error).lower()
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said)
@@ -45,7 +46,7 @@ def say_found(names: Iterable[Any]) -> str:
 
 
 def shorten(value: Any) -> str:
-    """A value for a message, at most 60 characters long."""
+    """Return a value for a message, at most 60 characters long."""
     shown = ascii(value) if isinstance(value, str) else repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
 

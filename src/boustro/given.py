@@ -22,7 +22,7 @@ SPLITS = {*TRAIN, *DEV, "test", "testing"}
 
 
 def as_list(given: Any, what: str) -> list[Any]:
-    """The items of any iterable; raises as `iterate`."""
+    """Return the items of any iterable; raises as `iterate`."""
     return list(iterate(given, what))
 
 
@@ -55,7 +55,8 @@ def each_sentence(given: Iterable[Sentence | Sequence[str]]) -> Iterator[Sentenc
 
 
 def as_sentence(item: Sentence | Sequence[str], place: str) -> Sentence:
-    """A list of words as a Sentence, see `tidy_words`; `ValueError` for a text, whose letters would become words."""
+    """Return a list of words as a Sentence, see `tidy_words`; `ValueError` for a text, whose letters would become
+    words."""
     if isinstance(item, str):
         raise ValueError(
             f"{place} is {shorten(item)}, which is not split into words; Tagger.predict takes running text"
@@ -79,7 +80,7 @@ def tidy_words(words: Sequence[Any], place: str) -> tuple[str, ...]:
 
 
 def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
-    """One list of tags per sentence; `ValueError` for anything else, and for a tag that is not a string."""
+    """Return one list of tags per sentence; `ValueError` for anything else, and for a tag that is not a string."""
     tagged = []
     for number, item in enumerate(iterate(given, "tags, one list per sentence"), start=1):
         tags = as_list(item, f"the tags of sentence {number} as a list")
@@ -89,34 +90,35 @@ def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def are_texts(given: Any) -> bool:
-    """Whether this is a list (or another sequence, a column of a table, an array) of texts alone."""
+    """Return whether this is a list (or another sequence, a column of a table, an array) of texts alone."""
     if isinstance(given, (str, bytes, Mapping)) or not _is_sized(given) or not hasattr(given, "__iter__"):
         return False
     return len(given) > 0 and all(isinstance(item, str) for item in given)
 
 
 def _is_sized(given: Any) -> bool:
-    """Whether this has a length, which an array without dimensions only seems to have."""
+    """Return whether this has a length, which an array without dimensions only seems to have."""
     return hasattr(given, "__len__") and getattr(given, "shape", None) != ()
 
 
 def is_frame(given: Any) -> bool:
-    """Whether this is a data frame or a data set, whose columns have names."""
+    """Return whether this is a data frame or a data set, whose columns have names."""
     return hasattr(given, "columns") or hasattr(given, "column_names")
 
 
 def is_data_frame(given: Any) -> bool:
-    """Whether this is a data frame of pandas, or a table that gives itself as Arrow, as those of polars do."""
+    """Return whether this is a data frame of pandas, or a table that gives itself as Arrow, as those of polars do."""
     return hasattr(given, "columns") and (is_pandas(given) or hasattr(given, "__arrow_c_stream__"))
 
 
 def is_pandas(given: Any) -> bool:
-    """Whether this is a data frame of pandas, which holds values that Arrow has no type for."""
+    """Return whether this is a data frame of pandas, which holds values that Arrow has no type for."""
     return hasattr(given, "iloc") and hasattr(given, "to_dict")
 
 
 def are_inputs(given: Any, labels: Any, words: bool) -> bool:
-    """Whether these are texts, or, where there are such, sentences of `words`, whose labels are the other list."""
+    """Return whether these are texts, or, where there are such, sentences of `words`, whose labels are the other
+    list."""
     if is_frame(given):
         return False
     if are_texts(given):
@@ -132,14 +134,14 @@ def are_inputs(given: Any, labels: Any, words: bool) -> bool:
 
 
 def is_of_splits(given: Any) -> bool:
-    """Whether this is a dict of data sets, such as a `DatasetDict`."""
+    """Return whether this is a dict of data sets, such as a `DatasetDict`."""
     if not isinstance(given, Mapping) or not given:
         return False
     return any(map(is_frame, given.values())) or {*given} <= SPLITS
 
 
 def part_of(given: Any, names: Sequence[str], *default: Any) -> Any:
-    """The set of a dict of data sets that has one of these names; anything else as it is.
+    """Return the set of a dict of data sets that has one of these names; anything else as it is.
 
     Raises `ValueError` where it has none, and there is no default.
     """
@@ -152,7 +154,7 @@ def part_of(given: Any, names: Sequence[str], *default: Any) -> Any:
 
 
 def is_of_columns(given: Any, names: Sequence[str]) -> bool:
-    """Whether this is a dict of columns of one length, one of which has one of these names."""
+    """Return whether this is a dict of columns of one length, one of which has one of these names."""
     if not isinstance(given, Mapping) or len(given) < 2 or not any(name in given for name in names):
         return False
     columns = [*given.values()]
@@ -162,19 +164,19 @@ def is_of_columns(given: Any, names: Sequence[str]) -> bool:
 
 
 def is_no_input(item: Any) -> bool:
-    """Whether this is no text, nor anything that could be another input or an example."""
+    """Return whether this is no text, nor anything that could be another input or an example."""
     return is_missing(item) or isinstance(item, (bytes, bytearray, int, float)) or getattr(item, "shape", None) == ()
 
 
 def is_by_text(given: Any) -> bool:
-    """Whether this is a dict of texts and their labels, and not one of data sets or of columns."""
+    """Return whether this is a dict of texts and their labels, and not one of data sets or of columns."""
     if not isinstance(given, Mapping) or not given or not all(isinstance(key, str) for key in given):
         return False
     return not is_of_splits(given)
 
 
 def plain_value(value: Any) -> Any:
-    """A number, a boolean or a text of numpy, or a label that was answered, as Python's own."""
+    """Return a number, a boolean or a text of numpy, or a label that was answered, as Python's own."""
     value = getattr(value, "value", value) if isinstance(value, str) else value
     return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", True) else value
 
@@ -226,7 +228,7 @@ def refuse_no_texts(values: Iterable[Any], place: str) -> None:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether this stands for nothing: None, nan, or what pandas has for it."""
+    """Return whether this stands for nothing: None, nan, or what pandas has for it."""
     return (
         value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
     )
@@ -250,7 +252,7 @@ def refuse_half_characters(value: Any, place: str) -> None:
 
 
 def as_text(value: Any, place: str) -> str:
-    """The value; `ValueError`, with its place, where it is no text, and for half a character."""
+    """Return the value; `ValueError`, with its place, where it is no text, and for half a character."""
     if isinstance(value, str):
         refuse_half_characters(value, place)
         return value

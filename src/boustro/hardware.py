@@ -29,7 +29,8 @@ def best_device() -> torch.device:
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
-    """The device of this name, the best one for None and "auto"; `ValueError` if it cannot be used on this machine."""
+    """Return the device of this name, the best one for None and "auto"; `ValueError` if it cannot be used on this
+    machine."""
     if name is None or is_spread(name):
         return best_device()
     try:
@@ -41,7 +42,8 @@ def find_device(name: str | torch.device | None) -> torch.device:
 
 
 def is_spread(name: str | torch.device | None) -> bool:
-    """Whether a device is "auto": a frozen model may then be on several (`models.placing`), its inputs on the best."""
+    """Return whether a device is "auto": a frozen model may then be on several (`models.placing`), its inputs on the
+    best."""
     return name == BY_PROCESSOR
 
 
@@ -56,7 +58,7 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def forced_bf16() -> bool | None:
-    """The value of $BOUSTRO_BF16, None if it is not set; `ValueError` for anything but 1 and 0."""
+    """Return the value of $BOUSTRO_BF16, None if it is not set; `ValueError` for anything but 1 and 0."""
     text = os.environ.get(BF16, "").strip()
     if text not in ("", "0", "1"):
         raise ValueError(f"{BF16}={text!r} is neither 1 (compute in bf16) nor 0 (do not); unset it for the default")
@@ -64,11 +66,11 @@ def forced_bf16() -> bool | None:
 
 
 def uses_bf16(device: torch.device) -> bool:
-    """Whether to compute in bf16 on this device by default. Raises as `forced_bf16` does."""
+    """Return whether to compute in bf16 on this device by default. Raises as `forced_bf16` does."""
     forced = forced_bf16()
     return has_fast_bf16(device) if forced is None else forced
 
 
 def mixed_precision(device: torch.device, bf16: bool | None = None) -> torch.autocast:
-    """A block of code whose products are in bf16 if `bf16`; by default as `uses_bf16`."""
+    """Return a block of code whose products are in bf16 if `bf16`; by default as `uses_bf16`."""
     return torch.autocast(device.type, torch.bfloat16, enabled=uses_bf16(device) if bf16 is None else bf16)

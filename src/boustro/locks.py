@@ -105,7 +105,7 @@ def lock_for_run(path: str | Path) -> Iterator[None]:
 
 
 def real_path(path: str | Path) -> Path:
-    """The path to rename to: the target of a symbolic link, not the link itself."""
+    """Return the path to rename to: the target of a symbolic link, not the link itself."""
     path = Path(path)
     try:
         return path.resolve() if path.is_symlink() or path.name in ("", "..") else path
@@ -114,12 +114,12 @@ def real_path(path: str | Path) -> Path:
 
 
 def staging_path(target: Path) -> Path:
-    """A new hidden name beside `target`."""
+    """Return a new hidden name beside `target`."""
     return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.staging")
 
 
 def retired_path(target: Path) -> Path:
-    """The name of the older folder while it is being replaced."""
+    """Return the name of the older folder while it is being replaced."""
     return target.with_name(f".{target.name}.retired")
 
 
@@ -172,7 +172,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def _is_of_another(error: Exception, target: Path) -> bool:
-    """Whether the error names a file that does not belong to writing `target`, such as a corpus."""
+    """Return whether the error names a file that does not belong to writing `target`, such as a corpus."""
     name = getattr(error, "filename", None)
     if not isinstance(name, (str, Path)):
         return False

@@ -130,14 +130,15 @@ def locate_model(name: str) -> Artefact:
 
 
 def languages_file() -> Path | None:
-    """The file of the package that `LANGUAGES` lies in, which is not imported; `None` where it is not installed."""
+    """Return the file of the package that `LANGUAGES` lies in, which is not imported; `None` where it is not
+    installed."""
     package, _, name = LANGUAGES_FILE.partition("/")
     found = find_spec(package)
     return Path(found.origin).with_name(name) if found and found.origin else None
 
 
 def _packed(folder: Path) -> str | None:
-    """The one .gguf file of a folder that has no config.json; `ValueError` where there are several."""
+    """Return the one .gguf file of a folder that has no config.json; `ValueError` where there are several."""
     ggufs = sorted(folder.glob("*.gguf")) if folder.is_dir() and not (folder / "config.json").is_file() else []
     if len(ggufs) > 1:
         raise ValueError(f"{folder} has {len(ggufs)} .gguf files; name one of them, such as {ggufs[0]}")
@@ -156,19 +157,19 @@ def source(place: ModelPlace) -> tuple[str, dict[str, str]]:
 
 
 def is_shipped(spec: str) -> bool:
-    """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`;
+    """Return whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`;
     it reads English."""
     names = PACKAGED.keys() - {LANGUAGES, LANGUAGES_TAGGER}
     return any(part.rpartition(":")[2] in names for part in spec.split("+"))
 
 
 def is_table(spec: str) -> bool:
-    """Whether all that an encoder's spec names are tables of words."""
+    """Return whether all that an encoder's spec names are tables of words."""
     return all(part == SHIPPED_TABLE or part.startswith(f"{TABLE}:") for part in spec.split("+"))
 
 
 def is_path(name: str) -> bool:
-    """Whether a name can only be a folder."""
+    """Return whether a name can only be a folder."""
     return name.startswith((".", "/", "~"))
 
 
@@ -179,8 +180,8 @@ def expand_home(path: str) -> str:
 
 @functools.cache
 def prepare_hub() -> bool:
-    """Whether the Hub can be asked; else its cache alone is used: its client would try for half a minute, for each
-    file. Where a proxy stands between, that is taken for granted."""
+    """Return whether the Hub can be asked; else its cache alone is used: its client would try for half a minute, for
+    each file. Where a proxy stands between, that is taken for granted."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE or getproxies():

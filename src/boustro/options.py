@@ -129,12 +129,12 @@ class PresetOptions:
 
     @classmethod
     def preset(cls, name: str | None = None) -> Mapping[str, Any]:
-        """The values of a preset, by default of the first; `ValueError` for an unknown one."""
+        """Return the values of a preset, by default of the first; `ValueError` for an unknown one."""
         return choose(next(iter(cls.presets)) if name is None else name, cls.presets, cls.preset_option)
 
     @classmethod
     def make(cls, preset: str | None = None, **chosen: Any) -> Self:
-        """A preset with the chosen options over it; `ValueError` for an unknown preset or option."""
+        """Return a preset with the chosen options over it; `ValueError` for an unknown preset or option."""
         for name in chosen:
             if name not in cls.__dataclass_fields__:
                 raise ValueError(f"unknown option {name!r}{suggestion(name, cls.__dataclass_fields__)}")
@@ -159,8 +159,8 @@ def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
 
 
 def unread(options: type, values: Mapping[str, Any]) -> dict[str, str]:
-    """The fields of a dataclass that have other `values` than their defaults and are not read (`Where`), each with the
-    field that is why."""
+    """Return the fields of a dataclass that have other `values` than their defaults and are not read (`Where`), each
+    with the field that is why."""
     hints, reasons = get_type_hints(options, include_extras=True), {}
     defaults: dict[str, Any] = {field.name: field.default for field in fields(options)}
     values = {**defaults, **values}
@@ -177,7 +177,8 @@ def option_fields(options: Any) -> list[Field[Any]]:
 
 
 def option_name(field: str) -> str:
-    """The option of a field or parameter: `max_pieces` → `max-pieces`; `with_` → `with`, for Python has that word."""
+    """Return the option of a field or parameter: `max_pieces` → `max-pieces`; `with_` → `with`, for Python has that
+    word."""
     return field.rstrip("_").replace("_", "-")
 
 
@@ -229,7 +230,7 @@ def command_line(*words: object, **options: Any) -> str:
 
 
 def describe_fields(options: type) -> dict[str, str]:
-    """The docstrings of a dataclass's fields, those of its bases too; empty where there is none."""
+    """Return the docstrings of a dataclass's fields, those of its bases too; empty where there is none."""
     descriptions = dict.fromkeys((field.name for field in fields(options)), "")
     for cls in reversed(options.__mro__[:-1]):
         descriptions |= _described_in(cls.__module__)[cls.__name__]
@@ -238,7 +239,7 @@ def describe_fields(options: type) -> dict[str, str]:
 
 @cache  # a module is read once: help and every command line with the options of many heads ask for the same few
 def _described_in(module: str) -> dict[str, dict[str, str]]:
-    """The docstrings of the fields of all classes of a module, by class."""
+    """Return the docstrings of the fields of all classes of a module, by class."""
     by_class: dict[str, dict[str, str]] = {}
     for made in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
         if isinstance(made, ast.ClassDef):

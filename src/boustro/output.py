@@ -114,13 +114,14 @@ def give(value: object, file: Path | None, show: Callable[[], None], indent: int
 
 
 def only_errors(quiet: bool) -> contextlib.AbstractContextManager[object]:
-    """A block of code that, where `quiet`, writes nothing to standard error; what it raises is said outside of it."""
+    """Return a block of code that, where `quiet`, writes nothing to standard error; what it raises is said outside of
+    it."""
     return contextlib.redirect_stderr(io.StringIO()) if quiet else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """A block of a command whose warnings are lines on standard error, each said once."""
+    """Yield a block of a command whose warnings are lines on standard error, each said once."""
     told = set[str]()
     with warnings.catch_warnings():
         show = warnings.showwarning

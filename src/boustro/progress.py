@@ -76,7 +76,7 @@ class Progress:
             self._bar.close()
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, each counted when the next is asked for."""
+        """Yield the items, each counted when the next is asked for."""
         with self:
             for item in items:
                 yield item

@@ -44,7 +44,7 @@ _options: dict[str, Any] = {}
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short SHA-256 of JSON-like values: equal values give equal strings on every machine."""
+    """Return a short SHA-256 of JSON-like values: equal values give equal strings on every machine."""
     blob = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
     # 80 bits tell apart more than anyone stores, in a name that can be read
     return hashlib.sha256(blob.encode("utf-8", "surrogatepass")).hexdigest()[:20]
@@ -137,7 +137,7 @@ def claim(path: str | Path, kind: str, overwrite: bool = False) -> Iterator[None
 
 
 def make_manifest(folder: Path, kind: str, made_by: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The files of `folder` with sizes and hashes, and what made them."""
+    """Return the files of `folder` with sizes and hashes, and what made them."""
     files = {}
     for file in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST):
         name = file.relative_to(folder).as_posix()
@@ -373,7 +373,7 @@ def record_options(options: dict[str, Any]) -> None:
 
 
 def provenance() -> dict[str, Any]:
-    """How an artefact was made: the command, its options where it was a command, and the versions."""
+    """Return how an artefact was made: the command, its options where it was a command, and the versions."""
     versions = {}
     for package in ("boustro", "torch", "transformers", "tokenizers", "numpy"):
         with contextlib.suppress(ImportError):

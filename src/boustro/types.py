@@ -27,7 +27,7 @@ class TypedLabel(str):
     value: bool | int | float
 
     def __new__(cls, value: bool | int | float, name: str = "") -> "TypedLabel":
-        """The label of a value, by default named as Python writes it."""
+        """Return the label of a value, by default named as Python writes it."""
         made = super().__new__(cls, name or value)
         made.value = float(value) if isinstance(value, float) else value  # a subclass would be another kind of label
         return made
@@ -53,7 +53,7 @@ class Entity:
         return (self.start, -self.end, self.label) < (other.start, -other.end, other.label)
 
     def to_dict(self) -> dict[str, Any]:
-        """Its fields by name, as JSON can hold them."""
+        """Return its fields by name, as JSON can hold them."""
         return asdict(self)
 
 
@@ -114,7 +114,7 @@ class Sentence(Example):
         return len(self.words)
 
     def without(self, word: int) -> "Sentence":
-        """The text without one of its words; tags and entities, which are of words, go with it."""
+        """Return the text without one of its words; tags and entities, which are of words, go with it."""
         spaces = self.spaces and self.spaces[:word] + self.spaces[word + 1 :]
         words = self.words[:word] + self.words[word + 1 :]
         return replace(self, words=words, spaces=spaces, tags=None, entities=None, text=None)
@@ -156,12 +156,12 @@ class Note:
 
 
 def label_set(text: Any) -> tuple[str, ...]:
-    """The labels of a text, whether it may have several or one."""
+    """Return the labels of a text, whether it may have several or one."""
     if text.labels is not None:
         return text.labels
     return () if text.label is None else (text.label,)
 
 
 def is_span_tag(tag: str, prefixes: Collection[str] = "BIES") -> bool:
-    """Whether a tag is `O`, or one of the prefixes, a hyphen and a type."""
+    """Return whether a tag is `O`, or one of the prefixes, a hyphen and a type."""
     return tag == "O" or (tag[1:2] == "-" and len(tag) > 2 and tag[0] in prefixes)

@@ -63,19 +63,19 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def pixels(value: float) -> str:
-    """A pixel position, with at most one decimal."""
+    """Return a pixel position, with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def text_line(x: float, y: float, words: str, anchor: str = "start", style: str = "") -> str:
-    """A line of text; `style` is m (muted) or b (bold)."""
+    """Return a line of text; `style` is m (muted) or b (bold)."""
     where = "" if anchor == "start" else f' text-anchor="{anchor}"'
     kind = f' class="{style}"' if style else ""
     return f'<text x="{pixels(x)}" y="{pixels(y)}"{where}{kind}>{html.escape(words)}</text>'
 
 
 def path(points: Sequence[tuple[float, float]], style: str) -> str:
-    """A line through points; empty for none."""
+    """Return a line through points; empty for none."""
     if not points:
         return ""
     return f'<path class="{style}" d="M{"L".join(f"{pixels(x)} {pixels(y)}" for x, y in points)}"/>'
@@ -88,7 +88,7 @@ def dots(points: Sequence[tuple[float, float]], style: str, size: float = 5) -> 
 
 
 def box(x: float, y: float, width: float, height: float, style: str, title: str = "") -> str:
-    """A filled rectangle; `title` is shown when the pointer is on it."""
+    """Return a filled rectangle; `title` is shown when the pointer is on it."""
     inner = f"><title>{html.escape(title)}</title></rect>" if title else "/>"
     place = f'x="{pixels(x)}" y="{pixels(y)}" width="{pixels(max(width, 0))}" height="{pixels(max(height, 0))}"'
     return f'<rect class="{style}" {place}{inner}'
@@ -101,12 +101,12 @@ def boxes(places: Sequence[tuple[float, float, float, float]], style: str) -> st
 
 
 def shorten_name(words: str, most: int) -> str:
-    """The beginning and the end of a long name."""
+    """Return the beginning and the end of a long name."""
     return words if len(words) <= most else f"{words[: most // 2]}…{words[len(words) - (most - most // 2 - 1) :]}"
 
 
 def picture(width: float, height: float, title: str, *parts: str) -> str:
-    """The parts as one picture, with a title for screen readers."""
+    """Return the parts as one picture, with a title for screen readers."""
     size = f'width="{pixels(width)}" height="{pixels(height)}" viewBox="0 0 {pixels(width)} {pixels(height)}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
@@ -115,7 +115,7 @@ def picture(width: float, height: float, title: str, *parts: str) -> str:
 
 
 def standalone(svg: str) -> str:
-    """A picture as a separate file, legible on light and dark pages."""
+    """Return a picture as a separate file, legible on light and dark pages."""
     style = f"svg{{{variables(LIGHT)}}}@media(prefers-color-scheme:dark){{svg{{{variables(DARK)}}}}}{STYLE}"
     head, end, rest = svg.partition("</title>")
     return f"{head}{end}<style>{style}</style>{rest}\n"
@@ -134,7 +134,7 @@ class Panel:
         self.scale = Scale(marks[0], marks[-1], bottom, top)
 
     def grid(self, marks: Sequence[float]) -> list[str]:
-        """A line across the panel at each mark, and the mark beside it."""
+        """Return a line across the panel at each mark, and the mark beside it."""
         parts = []
         for mark in marks:
             y = self.scale(mark)
@@ -179,7 +179,7 @@ def frame_panels(
     key: Mapping[str, str] = NO_LEGEND,
     foot: float = FOOT,
 ) -> str:
-    """One picture per name, all with the same vertical axis, `height` pixels high; `draw` fills the inside."""
+    """Return one picture per name, all with the same vertical axis, `height` pixels high; `draw` fills the inside."""
     panels = []
     for index, name in enumerate(names):
         panel = Panel(AXIS, CAPTION, width, CAPTION + height, marks)

@@ -39,7 +39,7 @@ class WordEffect:
 
 
 def word_effects(model: Classifier, text: str, label: str | None = None) -> list[WordEffect]:
-    """The effect of every word on the probability of `label`, by default the most probable one, in text order.
+    """Return the effect of every word on the probability of `label`, by default the most probable one, in text order.
 
     Raises `ValueError` for an untrained model and for an unknown label.
     """
@@ -122,7 +122,7 @@ def refuse_many_words(parts: Sequence[InputPart], model: Task[Any, Any], place: 
 
 
 def _value(answer: Answer, label: str | None) -> float:
-    """The probability of the label, or the value of a regression."""
+    """Return the probability of the label, or the value of a regression."""
     return float(answer.value or 0.0) if label is None else (answer.probabilities or {})[label]
 
 
@@ -132,7 +132,8 @@ def _answered_by(answer: InputAnswer, answers: Iterator[Answer]) -> InputAnswer:
 
 
 def _placed(model: Task[Any, Any], part: InputPart, by_word: Sequence[float]) -> list[dict[str, Any]]:
-    """Each word that was left out with its effect: and its place in a text, or the number of its text, 1 or 2."""
+    """Return each word that was left out with its effect: and its place in a text, or the number of its text, 1 or
+    2."""
     example, texts = part.example, part.example.parts
     pairs = zip(by_word, example.without_each(), strict=True)
     rounded = [None if shorter is None else short_score(effect) for effect, shorter in pairs]

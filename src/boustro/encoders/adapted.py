@@ -40,7 +40,7 @@ def load_causal(
     plain: type[LMEncoder] = LMEncoder,
     **common: Any,
 ) -> LMEncoder:
-    """A causal LM, with or without its mask, or one adapted so; `ValueError` for one that was adapted otherwise.
+    """Return a causal LM, with or without its mask, or one adapted so; `ValueError` for one that was adapted otherwise.
 
     `plain` is the class of one that is neither unmasked nor adapted, and reads forward.
     """
@@ -78,7 +78,7 @@ def load_causal(
 def _load_adapter(
     path: Artefact, base: str, reading: ReadingOptions, *, kind: type[LMEncoder], **common: Any
 ) -> LMEncoder:
-    """An LM with an adapter of peft merged into it, and with the tokenizer of its folder, if there is one."""
+    """Return an LM with an adapter of peft merged into it, and with the tokenizer of its folder, if there is one."""
     _refuse_unmergeable(path, common)
     name, revision = locate(base)
     if any((path / file).is_file() for file in TOKENIZER):
@@ -108,7 +108,8 @@ def _refuse_unmergeable(path: Artefact, common: dict[str, Any]) -> None:
 
 
 def adapter_base(path: Artefact) -> str | None:
-    """The LM that a folder of peft names, with its revision; None for any other folder. `ValueError` without one."""
+    """Return the LM that a folder of peft names, with its revision; None for any other folder. `ValueError` without
+    one."""
     if find_adaptation(path) or not (path / ADAPTER_CONFIG).is_file() or (path / "config.json").is_file():
         return None
     facts = path.json(ADAPTER_CONFIG)
@@ -122,14 +123,14 @@ def adapter_base(path: Artefact) -> str | None:
 
 
 def named_by_adaptation(path: Artefact) -> list[str]:
-    """The spec of the LM that an adaptation or an adapter belongs to; empty for any other folder."""
+    """Return the spec of the LM that an adaptation or an adapter belongs to; empty for any other folder."""
     adaptation = find_adaptation(path)
     named = adapter_base(path) if adaptation is None else adaptation.base
     return [named] if named else []
 
 
 def adaptation_facts(encoder: LMEncoder, exact_base: str) -> Adaptation:
-    """The record of the LM for the folder of its adaptation; `exact_base` is the LM's exact spec."""
+    """Return the record of the LM for the folder of its adaptation; `exact_base` is the LM's exact spec."""
     return Adaptation(
         base=exact_base,
         direction="backward" if encoder.backward else "forward",

@@ -63,7 +63,7 @@ class CachedLM:
         return self._run(before)[-1:] if before else None
 
     def append(self, ids: Sequence[int]) -> Tensor:
-        """(P, L, D): the states after each of these pieces."""
+        """Return (P, L, D): the states after each of these pieces."""
         states, rest = [], list(ids)
         while rest:
             if len(self._kept) == self._size:
@@ -96,7 +96,7 @@ class IncrementalReader:
         self._before = self._lm.begin()
 
     def append(self, words: Sequence[str], spaces: Sequence[bool]) -> np.ndarray:
-        """(W, L, K·D): the vectors of the next words of the text."""
+        """Return (W, L, K·D): the vectors of the next words of the text."""
         pieces = self.encoder.pieces(words, spaces)
         states = self._lm.append(pieces.ids.tolist())
         before = torch.zeros_like(states[:1]) if self._before is None else self._before
@@ -105,7 +105,7 @@ class IncrementalReader:
 
 
 def reads_incrementally(encoder: Encoder) -> bool:
-    """Whether `IncrementalReader` gives what the encoder gives; tried once, on a few pieces."""
+    """Return whether `IncrementalReader` gives what the encoder gives; tried once, on a few pieces."""
     if type(encoder) is not LMEncoder or encoder.backward:
         return False
     if encoder not in TRIED:
@@ -187,22 +187,23 @@ class WordBuffer:
         return self._words[number - self.base]
 
     def between(self, first: int, stop: int) -> list[Word]:
-        """The words `[first, stop)`."""
+        """Return the words `[first, stop)`."""
         return self._words[first - self.base : stop - self.base]
 
     def sentence(self, number: int) -> int:
-        """The number of a word's sentence."""
+        """Return the number of a word's sentence."""
         return self._sentences[number - self.base]
 
     def begin(self, number: int, oldest: int) -> int:
-        """The first word of a word's sentence; `oldest` where the sentence begins earlier than that, or the text."""
+        """Return the first word of a word's sentence; `oldest` where the sentence begins earlier than that, or the
+        text."""
         oldest = max(oldest, self.base)
         while number > oldest and not self[number].begins:
             number -= 1
         return number
 
     def parts(self, row: WordRange) -> list[tuple[int, int]]:
-        """A row cut where sentences begin."""
+        """Return a row cut where sentences begin."""
         cuts = [n for n in range(row.first + 1, row.stop) if self[n].begins]
         return list(zip([row.first, *cuts], [*cuts, row.stop], strict=True))
 
@@ -216,7 +217,7 @@ class States(Protocol):
     """The vectors of words that never change once they have come, such as those of the LM that writes the text."""
 
     def append(self, words: Sequence[Word]) -> np.ndarray:
-        """(W, L, width): the vectors of the next words, as the first stream of the encoder gives them."""
+        """Return (W, L, width): the vectors of the next words, as the first stream of the encoder gives them."""
         ...
 
 
@@ -318,7 +319,7 @@ class WindowSource(RowSource):
 
 
 def make_source(encoder: Encoder, words: WordBuffer, by_sentence: bool, states: States | None = None) -> VectorSource:
-    """The source of an encoder that has no further encoders inside."""
+    """Return the source of an encoder that has no further encoders inside."""
     shape = encoder.streams[0].num_layers, encoder.streams[0].width
     if states is not None:
         return ForwardSource(states, shape)
@@ -427,7 +428,8 @@ class Mentions:
     def extra_streams(
         self, rows: Sequence[WordRange], base: list[np.ndarray], most: int | None = None
     ) -> list[np.ndarray]:
-        """The further streams of the words of rows, whose other streams are given; of each row at most the first."""
+        """Return the further streams of the words of rows, whose other streams are given; of each row at most the
+        first."""
         starts = np.cumsum([0, *map(len, rows)])[:-1].tolist()
         highest = [stream[:, -1:] for stream in base]
         for row, start in zip(rows, starts, strict=True):
@@ -456,7 +458,7 @@ class Mentions:
     def _gather(
         self, total: int, current: list[tuple[int, int]], earlier: list[tuple[int, int]], stream: np.ndarray, k: int
     ) -> np.ndarray:
-        """(W, 1, width): vectors of a stream at the places that `current` names, and of final words."""
+        """Return (W, 1, width): vectors of a stream at the places that `current` names, and of final words."""
         result = np.empty((total, *stream.shape[1:]), stream.dtype)
         places, numbers = np.array(current).T
         result[places] = stream[numbers]
@@ -465,7 +467,7 @@ class Mentions:
         return result
 
     def _earlier(self, wanted: set[str], first: int, before: int) -> list[int]:
-        """The final words before a row that are among some words, of the same sentence where that matters."""
+        """Return the final words before a row that are among some words, of the same sentence where that matters."""
         oldest = before - MENTION_WORDS
         if self._by_sentence:
             oldest = self._words.begin(first, oldest)

@@ -163,7 +163,7 @@ class Encoder(ABC):
         return self.read(sentence.composed for sentence in each_sentence(sentences))
 
     def encode_all(self, sentences: Iterable[WordList]) -> Features:
-        """The vectors of all sentences, concatenated; raises as `encode`."""
+        """Return the vectors of all sentences, concatenated; raises as `encode`."""
         return self.read_all([sentence.composed for sentence in each_sentence(sentences)])
 
     @abstractmethod

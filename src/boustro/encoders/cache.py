@@ -50,7 +50,7 @@ def num_words(sentences: Iterable[WordList]) -> int:
 
 
 def words_per_second(encoder: Encoder, sentences: Sequence[WordList]) -> float:
-    """The speed over the first sentences, after one that warms up; what is noticed there is not counted."""
+    """Return the speed over the first sentences, after one that warms up; what is noticed there is not counted."""
     noticed, sample = encoder.counts.copy(), next(chunk_by_size(sentences, len, PROBE_WORDS))
     encoder.encode_all(sample[:1])
     started = time.perf_counter()
@@ -104,7 +104,7 @@ def default_cache() -> Path | None:
 
 
 def cache_limit() -> int:
-    """The most bytes in the cache: `$BOUSTRO_CACHE_LIMIT` such as `8GB`, or 20 GiB."""
+    """Return the most bytes in the cache: `$BOUSTRO_CACHE_LIMIT` such as `8GB`, or 20 GiB."""
     text = os.environ.get("BOUSTRO_CACHE_LIMIT", "").strip().upper().removesuffix("B")
     if not text:
         return 20 * 2**30
@@ -154,7 +154,7 @@ class CachedEncoder(Encoder):
         return Features((array,), lengths)
 
     def entry(self, sentences: Sequence[Sentence]) -> Path:
-        """The folder for the features of these sentences, whether or not it exists."""
+        """Return the folder for the features of these sentences, whether or not it exists."""
         groups = group_sentences(sentences, self._identity.context or "sentence")
         texts = [[(s.words, s.spaces, *self._given(s)) for s in group] for group in groups]
         long = any(len(word) > LONGEST for text in texts for words, *_ in text for word in words)
@@ -162,11 +162,11 @@ class CachedEncoder(Encoder):
         return self.folder / key[:2] / key
 
     def _given(self, sentence: Sentence) -> list[str]:
-        """The text, where the encoder reads it as it was given."""
+        """Return the text, where the encoder reads it as it was given."""
         return [sentence.text] if self.streams[0].whole and sentence.text else []
 
     def _find(self, entry: Path, size: int) -> dict[str, Any]:
-        """The `made_by` of the entry's manifest; `ValueError` if the entry does not contain the array."""
+        """Return the `made_by` of the entry's manifest; `ValueError` if the entry does not contain the array."""
         manifest = Artefact(entry).check(FEATURES_KIND, needs=(ARRAY,))
         notices = manifest["made_by"].get("notices")
         told = isinstance(notices, dict) and all(isinstance(count, int) for count in notices.values())

@@ -69,7 +69,7 @@ class ElmoEncoder(Encoder):
         return encode_in_chunks(sentences, self._context, self._encode_chunk)
 
     def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:
-        """(W, L, K·2D) for all words of the groups."""
+        """Return (W, L, K·2D) for all words of the groups."""
         texts = [[word for sentence in group for word in sentence.words] for group in groups]
         starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
         result = np.empty((starts[-1], len(self._layers), self.streams[0].width), self.dtype)
@@ -89,7 +89,7 @@ class ElmoEncoder(Encoder):
         return self._elmo(*(x.to(self.device) for x in given))
 
     def _pool(self, states: ElmoStates, row: int, length: int) -> np.ndarray:
-        """(T, L, K·2D) of one text of T words, each of them one piece."""
+        """Return (T, L, K·2D) of one text of T words, each of them one piece."""
         bounds, layers = np.arange(length + 1), list(self._layers)
         parts: list[Tensor] = []
         for place in self._places:

@@ -221,7 +221,8 @@ def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMea
 
 
 def number_mentions(sentences: Iterable[Sentence], within: Context = "document") -> tuple[list[str], np.ndarray]:
-    """The word of each of K kinds, and (W,) for each word the number of its kind: equal for equal words of one text."""
+    """Return the word of each of K kinds, and (W,) for each word the number of its kind: equal for equal words of one
+    text."""
     numbers: dict[tuple[int, str], int] = {}
     groups = enumerate(group_sentences(sentences, within))
     words = ((place, word) for place, group in groups for s in group for word in s.words)
@@ -235,7 +236,8 @@ def mean_by_kind(
     earlier: tuple[np.ndarray, np.ndarray] | None = None,
     at_hand: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(W, D): the mean of the vectors (W, D) of each kind (W,), numbered from 0 without gaps, at each of its words.
+    """Return (W, D): the mean of the vectors (W, D) of each kind (W,), numbered from 0 without gaps, at each of its
+    words.
 
     Args:
         vectors, kinds: Of the words at hand.
@@ -294,7 +296,7 @@ def with_spelling(encoder: Encoder, wanted: bool) -> Encoder:
 
 @lru_cache(SPELLED_WORDS)
 def spell(word: str) -> np.ndarray:
-    """The vector (512,) of a word, float32, by the n-grams of its first 100 letters and the shapes of all."""
+    """Return the vector (512,) of a word, float32, by the n-grams of its first 100 letters and the shapes of all."""
     framed = f"<{word[:SPELLED_LETTERS].lower()}>"
     lengths = range(SHORTEST_RUN, LONGEST_RUN + 1)
     grams = [framed, *(framed[i : i + n] for n in lengths for i in range(len(framed) - n + 1))]
@@ -308,7 +310,7 @@ def shapes(word: str) -> tuple[str, str]:
 
 
 def _project(features: Sequence[str]) -> np.ndarray:
-    """The sum of the features' signs over the square root of their number."""
+    """Return the sum of the features' signs over the square root of their number."""
     hashes = b"".join(blake2b(feature.encode("utf-8", "surrogatepass")).digest() for feature in features)
     ones = np.unpackbits(np.frombuffer(hashes, np.uint8).reshape(len(features), -1), axis=1).sum(0, dtype=np.float32)
     return (2 * ones - len(features)) / np.float32(np.sqrt(len(features)))
@@ -357,7 +359,7 @@ def open_memory(folder: Artefact) -> FolderExtender:
 
 
 def _of_folder(weights: str, base: Identity | JoinedIdentity, facts: Mapping[str, Any]) -> Identity:
-    """The identity of an encoder with the streams of a folder, which has weights of its own."""
+    """Return the identity of an encoder with the streams of a folder, which has weights of its own."""
     return Identity(
         weights=weights,
         vocabulary=[lm.vocabulary for lm in base.lms],
@@ -380,7 +382,8 @@ def reading_facts(encoder: Encoder) -> Any:
 
 
 def _differing(here: Any, there: Any) -> set[str]:
-    """The names of the facts in which two encoders differ, such as pooling; `parts` where they have other parts."""
+    """Return the names of the facts in which two encoders differ, such as pooling; `parts` where they have other
+    parts."""
     parts, others = (facts.get("parts", [facts]) if isinstance(facts, Mapping) else [] for facts in (here, there))
     if len(parts) != len(others) or not all(isinstance(part, Mapping) for part in others):
         return {"parts"}
@@ -421,7 +424,7 @@ class NamesNetwork:
         return REPEATS * len(self.leave) + NUM_PLACES + self.num_kinds
 
     def tells(self, kinds: Sequence[str]) -> tuple[tuple[str, int], ...]:
-        """Which values of its stream are the probabilities of O and of the kinds."""
+        """Return which values of its stream are the probabilities of O and of the kinds."""
         first = len(self.leave) - self.num_kinds
         return ("O", first - NUM_PLACES), *((kind, first + number) for number, kind in enumerate(kinds))
 

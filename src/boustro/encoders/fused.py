@@ -107,14 +107,14 @@ class FusionEncoder(StateEncoder):
         return super().identity().with_facts(**begun, towers=towers, dtype=dtypes)
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
-        """One layer (B, P, 2D): the cloze states beside the reading states."""
+        """Return one layer (B, P, 2D): the cloze states beside the reading states."""
         given = torch.tensor(lengths, device=ids.device)
         forward, backward = (states.float() for states in self._towers.states(ids, given))
         return [torch.cat([self._fusion(forward, backward, given, nearest) for nearest in (CLOZE, READING)], -1)]
 
 
 def named_by_fusion(path: Artefact) -> list[str]:
-    """The specs of the LMs that a fusion's folder names but does not contain; empty for any other folder."""
+    """Return the specs of the LMs that a fusion's folder names but does not contain; empty for any other folder."""
     if path.kind != FUSION_KIND:
         return []
     config = load_fusion(path)[1]
@@ -122,7 +122,7 @@ def named_by_fusion(path: Artefact) -> list[str]:
 
 
 def lms_of(pair: Encoder) -> tuple[LMEncoder, LMEncoder]:
-    """The forward and the backward LM of a pair; `ValueError` for anything else."""
+    """Return the forward and the backward LM of a pair; `ValueError` for anything else."""
     parts = pair.parts if isinstance(pair, ConcatEncoder) else [pair]
     forward, backward = parts if len(parts) == 2 else (None, None)
     if type(forward) is not LMEncoder or type(backward) is not LMEncoder or forward.backward or not backward.backward:
@@ -134,19 +134,20 @@ def lms_of(pair: Encoder) -> tuple[LMEncoder, LMEncoder]:
 
 
 def towers_of(forward: LMEncoder, backward: LMEncoder, starts: Sequence[list[int]] | None = None) -> Towers:
-    """The two transformers and their start pieces; by default each LM's own, or the end-of-text piece without one."""
+    """Return the two transformers and their start pieces; by default each LM's own, or the end-of-text piece without
+    one."""
     end = [end_of_text_id(forward.tokenizer)]
     first, last = starts or [lm.start or end for lm in (forward, backward)]
     return Towers(forward.model, backward.model, (first, last))
 
 
 def tower_window(forward: LMEncoder, backward: LMEncoder) -> int:
-    """The most pieces that both can read after their start pieces."""
+    """Return the most pieces that both can read after their start pieces."""
     return min(lm.max_pieces - max(1, len(lm.start)) for lm in (forward, backward))
 
 
 def fusion_facts(forward: LMEncoder, backward: LMEncoder, trained: Sequence[str] = ()) -> dict[str, Any]:
-    """The vocabulary and weights that a fusion depends on, without the LMs that were `trained` with it."""
+    """Return the vocabulary and weights that a fusion depends on, without the LMs that were `trained` with it."""
     lms = {"forward": forward, "backward": backward}
     weights = [None if side in trained else lm.weights() for side, lm in lms.items()]
     return {"weights": weights, "vocabulary": fingerprint(forward.vocabulary())}

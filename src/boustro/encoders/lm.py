@@ -82,7 +82,7 @@ class LMEncoder(TransformerEncoder):
         return replace(super().identity(), direction="backward" if self.backward else "forward")
 
     def language_model(self) -> "PreTrainedModel":
-        """The whole LM: this encoder's `model`, not a copy, and the head that predicts pieces."""
+        """Return the whole LM: this encoder's `model`, not a copy, and the head that predicts pieces."""
         refuse_cut(self.spec, self.config)
         lm = self._load(causal_class(self.model.config), self.model.config, self.model.dtype)
         setattr(lm, lm.base_model_prefix, self.model)
@@ -106,7 +106,8 @@ class LMEncoder(TransformerEncoder):
 
     @torch.inference_mode()
     def states_of(self, ids: Sequence[int]) -> Tensor:
-        """(P, L, D): the states of the layers that are kept after each of these pieces, at the start of a text."""
+        """Return (P, L, D): the states of the layers that are kept after each of these pieces, at the start of a
+        text."""
         row = self._row(ids)
         states = self._hidden_states(torch.tensor([row], device=self.device), [len(row)])
         return torch.stack([states[layer][0, self._origin(len(ids)) :] for layer in self.layers], dim=1)
@@ -151,12 +152,12 @@ class LMEncoder(TransformerEncoder):
         return None
 
     def nearly_equal(self, states: Tensor, others: Tensor) -> bool:
-        """Whether two computations of a layer's states (…, D) differ by this LM's rounding alone."""
+        """Return whether two computations of a layer's states (…, D) differ by this LM's rounding alone."""
         return nearly_equal(states, others, self._compute)
 
 
 def nearly_equal(states: Tensor, others: Tensor, dtype: torch.dtype) -> bool:
-    """Whether two computations of states (…, D) in a dtype differ by rounding alone.
+    """Return whether two computations of states (…, D) in a dtype differ by rounding alone.
 
     State by state: some LMs have one whose values are thousands of times as large as all others, by which nothing else
     can be measured.
@@ -236,7 +237,7 @@ class RepeatedEncoder(LMEncoder):
         return super()._origin(num_pieces) + (self._copies - 1) * (num_pieces + len(self._between))
 
     def last_copy(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """(B, T, L, D) the states of texts of T pieces each, in reading order, of the layers that are read."""
+        """Return (B, T, L, D) the states of texts of T pieces each, in reading order, of the layers that are read."""
         rows = torch.tensor([self._row(text) for text in texts], device=self.device)
         states, first = self._hidden_states(rows, [rows.shape[1]] * len(rows)), self._origin(len(texts[0]))
         return torch.stack([states[layer][:, first : first + len(texts[0])] for layer in self.layers], 2)

@@ -41,7 +41,7 @@ SETTLED_SECONDS = 2.0  # a file modified more recently may change again with the
 
 @contextlib.contextmanager
 def naming(folder: str) -> Iterator[None]:
-    """A block that opens what a folder names; its error then begins with `folder`, a path and what it is."""
+    """Yield a block that opens what a folder names; its error then begins with `folder`, a path and what it is."""
     try:
         yield
     except (FileNotFoundError, ValueError) as error:

@@ -84,7 +84,7 @@ FILE_PARTS = {
 
 
 def open_package() -> str:
-    """The packed folder made of the package's file, which is made where there is none.
+    """Return the packed folder made of the package's file, which is made where there is none.
 
     Raises `ImportError` without the package, and `ValueError` for another version of its file, or a torn one.
     """
@@ -117,7 +117,7 @@ def _temporary() -> tempfile.TemporaryDirectory:
 
 
 def _cache() -> Path:
-    """The folder of the cache; where nothing can be written there, one that lasts as long as the process."""
+    """Return the folder of the cache; where nothing can be written there, one that lasts as long as the process."""
     return default_cache() or Path(_temporary().name)
 
 
@@ -202,7 +202,7 @@ def _channels(folder: Path, config: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _tensors(cursor: _Cursor, width: int) -> tuple[dict[str, np.ndarray], dict[str, list[int]]]:
-    """The arrays of a packed file, and the layout of those in four bits."""
+    """Return the arrays of a packed file, and the layout of those in four bits."""
     tensors: dict[str, np.ndarray] = {}
     layout: dict[str, list[int]] = {}
     biases: dict[str, int] = {}

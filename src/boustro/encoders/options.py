@@ -81,5 +81,5 @@ class RecordedReading(ReadingOptions):
 
     @classmethod
     def of(cls, reading: ReadingOptions, computed: Mapping[str, str]) -> "RecordedReading":
-        """The options of `reading`, with what was recorded."""
+        """Return the options of `reading`, with what was recorded."""
         return cls(**vars(reading.reading()), computed=computed)

@@ -60,12 +60,12 @@ class OutsideLM(LMEncoder):
 
 
 def load_outside(path: Artefact, reading: ReadingOptions, **common: Any) -> LMEncoder:
-    """A causal LM, without its weights where it is not adapted and reads forward."""
+    """Return a causal LM, without its weights where it is not adapted and reads forward."""
     return load_causal(path, reading, plain=OutsideLM, **common)
 
 
 def forward_lm(encoder: Encoder) -> LMEncoder:
-    """The causal LM of an encoder that reads forward; `ValueError` where there is none."""
+    """Return the causal LM of an encoder that reads forward; `ValueError` where there is none."""
     parts = getattr(encoder, "parts", [encoder])
     kinds = (LMEncoder, OutsideLM)
     lms = [part for part in parts if isinstance(part, kinds) and type(part) in kinds and not part.backward]
@@ -75,7 +75,8 @@ def forward_lm(encoder: Encoder) -> LMEncoder:
 
 
 def over_forward(encoder: Encoder, vectors: np.ndarray) -> Encoder:
-    """The encoder with `vectors` (W, L, K·D), of W words that are read in order, in the place of `forward_lm`'s."""
+    """Return the encoder with `vectors` (W, L, K·D), of W words that are read in order, in the place of
+    `forward_lm`'s."""
     lm = forward_lm(encoder)
     return encoder.over(lambda part: GivenVectors(lm, vectors) if part is lm else part)
 
@@ -116,16 +117,17 @@ class PieceStates:
         return self._spelled.length
 
     def add(self, ids: Sequence[int], states: Tensor) -> str:
-        """The next pieces with their states (P, L, D); returns the characters that they complete."""
+        """Return the next pieces with their states (P, L, D); returns the characters that they complete."""
         self._states.extend(states)
         return self._spelled.add(ids)
 
     def end(self) -> str:
-        """The rest of the text: bytes that are no whole character."""
+        """Return the rest of the text: bytes that are no whole character."""
         return self._spelled.end()
 
     def vectors(self, words: Sequence[tuple[int, int]]) -> np.ndarray:
-        """(W, L, K·D): the vectors of the next words, half-open ranges of characters that are spelled already."""
+        """Return (W, L, K·D): the vectors of the next words, half-open ranges of characters that are spelled
+        already."""
         if not words:
             return np.empty((0, self._lm.streams[0].num_layers, self._lm.streams[0].width), self._lm.dtype)
         starts, ends = self._spelled.starts, self._spelled.ends

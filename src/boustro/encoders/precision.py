@@ -115,7 +115,7 @@ def _known(path: Path) -> dict[str, dict[str, float]]:
 
 @torch.inference_mode()
 def _try() -> dict[str, float]:
-    """The shortest of some rounds in turn, so that other load slows all."""
+    """Return the shortest of some rounds in turn, so that other load slows all."""
     weight, x = torch.randn(OUTPUTS, INPUTS), torch.randn(NUM_INPUTS_TRIED, INPUTS)
     tried: dict[torch.dtype, Any] = {torch.float32: (FloatProduct(weight), x)}
     if has_fast_bf16(torch.device("cpu")):  # where it is emulated, a product takes a second
@@ -156,7 +156,7 @@ def short_name(dtype: str) -> str:
 
 
 def computed_types(identity: Mapping[str, Any]) -> dict[str, str]:
-    """The type that each LM computed in, by the fingerprint of its weights, from `Identity.to_dict`."""
+    """Return the type that each LM computed in, by the fingerprint of its weights, from `Identity.to_dict`."""
     found: dict[str, str] = {}
     for one in _all_within(identity):
         dtype = one.get("dtype")

@@ -61,7 +61,7 @@ def parse_pooling(pooling: str) -> tuple[str, ...]:
 
 
 def select(place: str, bounds: np.ndarray, backward: bool) -> Selection:
-    """The states that words are read from; `bounds` (W + 1,) are the words' pieces in text order."""
+    """Return the states that words are read from; `bounds` (W + 1,) are the words' pieces in text order."""
     num_pieces = int(bounds[-1])
     start, end = (num_pieces - bounds[1:], num_pieces - bounds[:-1]) if backward else (bounds[:-1], bounds[1:])
     return select_at(place, start, end, backward)
@@ -99,7 +99,7 @@ class Window:
 
 
 def plan_windows(text: int, num_pieces: int, size: int, first: int, centred: bool = False) -> list[Window]:
-    """The windows of one text; `first` is -1 if there is a state before that of the first piece, else 0."""
+    """Return the windows of one text; `first` is -1 if there is a state before that of the first piece, else 0."""
     if num_pieces <= size:
         return [Window(text, 0, num_pieces, first, num_pieces)]
     overlap = size // 2
@@ -123,7 +123,8 @@ def batch_by_length(items: Iterable[Item], length: Callable[[Item], int], most: 
 
 
 def group_sentences(sentences: Iterable[Sentence], context: str) -> Iterator[list[Sentence]]:
-    """The sentences that are read as one text: each alone, or (context "document") runs that name the same document."""
+    """Yield the sentences that are read as one text: each alone, or (context "document") runs that name the same
+    document."""
     if context == "sentence":
         yield from ([s] for s in sentences)
         return
@@ -139,7 +140,7 @@ def group_numbers(sentences: Iterable[Sentence], context: str) -> list[list[int]
 
 
 def join_sentences(group: list[Sentence]) -> Sentence:
-    """A document's sentences as one, in running text."""
+    """Return a document's sentences as one, in running text."""
     if len(group) == 1:
         return group[0]
     spaces = [space for s in group for space in (s.spaces or guess_spaces(s.words))]
@@ -211,18 +212,18 @@ class PieceEncoder(Encoder):
 
     @abstractmethod
     def _pick(self, rows: list[list[int]], places: list[np.ndarray]) -> list[np.ndarray]:
-        """The states of rows of piece ids, at each of the places: (n, L, D) from places (n,).
+        """Return the states of rows of piece ids, at each of the places: (n, L, D) from places (n,).
 
         A place is row · P + column, with P the length of the longest row. The states are of the arrays' type, those of
         the place `mean` float32.
         """
 
     def _row(self, pieces: Sequence[int]) -> list[int]:
-        """The model's input for a window's pieces, which are in reading order."""
+        """Return the model's input for a window's pieces, which are in reading order."""
         return [*self._prefix, *pieces, *self._suffix]
 
     def _origin(self, num_pieces: int) -> int:
-        """The column of such a row whose state is that of the window's first piece."""
+        """Return the column of such a row whose state is that of the window's first piece."""
         return len(self._prefix)
 
     def vocabulary(self) -> dict[str, int]:
@@ -230,14 +231,15 @@ class PieceEncoder(Encoder):
         return self.tokenizer.get_vocab()
 
     def pieces(self, words: Sequence[str], spaces: Sequence[bool]) -> Pieces:
-        """The pieces of words that follow each other in a text."""
+        """Return the pieces of words that follow each other in a text."""
         return self._aligner.align([(words, spaces)])[0]
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         return encode_in_chunks(sentences, self.context, self._encode_chunk)
 
     def rows(self, sentences: Iterable[WordList]) -> list[InputRow]:
-        """The model's inputs, window by window, and the columns where words are read, at the pooling's first place."""
+        """Return the model's inputs, window by window, and the columns where words are read, at the pooling's first
+        place."""
         groups = list(group_sentences(each_sentence(sentences), self.context))
         aligned, first_word, windows = self._align(groups)
         selections = [select(self._places[0], p.bounds, self.backward) for p in aligned]
@@ -248,7 +250,7 @@ class PieceEncoder(Encoder):
         return rows
 
     def _align(self, groups: list[list[Sentence]]) -> tuple[list[Pieces], np.ndarray, list[Window]]:
-        """The pieces of each group, the number of its first word among all, and the windows of all groups."""
+        """Return the pieces of each group, the number of its first word among all, and the windows of all groups."""
         texts = [join_sentences(group) for group in groups]
         aligned = self._aligner.align([(t.words, t.spaces) for t in texts])
         self.counts[WINDOWED] += sum(
@@ -262,7 +264,7 @@ class PieceEncoder(Encoder):
         return aligned, first_word, windows
 
     def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:
-        """(W, L, K·D) for all words of the groups."""
+        """Return (W, L, K·D) for all words of the groups."""
         aligned, first_word, windows = self._align(groups)
         selections = [[select(place, p.bounds, self.backward) for p in aligned] for place in self._places]
         result = self._unread(int(first_word[-1]))  # (W, L, K, D)
@@ -281,7 +283,7 @@ class PieceEncoder(Encoder):
         return result.reshape(*result.shape[:2], self.streams[0].width)
 
     def _unread(self, num_words: int) -> np.ndarray:
-        """(W, L, K, D), what a word has where there is no state to read."""
+        """Return (W, L, K, D), what a word has where there is no state to read."""
         return np.zeros((num_words, len(self.layers), len(self._places), self._width), self.dtype)
 
     def _narrow(self, values: np.ndarray) -> np.ndarray:
@@ -291,7 +293,7 @@ class PieceEncoder(Encoder):
     def _look_up(
         self, batch: list[Window], by_text: list[Selection], first_word: np.ndarray, num_columns: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(number of the word, place in the batch counted row by row, weight) of every state to take."""
+        """Return (number of the word, place in the batch counted row by row, weight) of every state to take."""
         parts = []
         for row, window in enumerate(batch):
             words, states, weights = by_text[window.text]
@@ -308,7 +310,7 @@ class PieceEncoder(Encoder):
 
 
 def pad_rows(rows: list[list[int]], padding: int) -> np.ndarray:
-    """(B, P) int64: rows of piece ids, padded on the right."""
+    """Return (B, P) int64: rows of piece ids, padded on the right."""
     longest = max(map(len, rows))
     return np.array([row + [padding] * (longest - len(row)) for row in rows], np.int64)
 

@@ -101,7 +101,7 @@ class SentenceFolder:
     layers: tuple[tuple[str, Mapping[str, Any], str], ...]
 
     def file(self, name: str) -> Path | None:
-        """A file of the folder, which the Hub is asked for."""
+        """Return a file of the folder, which the Hub is asked for."""
         return find_file(self.place, name, self.revision)
 
     def fingerprint(self) -> str:
@@ -115,7 +115,7 @@ class SentenceFolder:
 
 
 def read_modules(place: Artefact, revision: str | None = None) -> SentenceFolder:
-    """The modules of a folder; `ValueError`, with the module, for what is not read as it was made."""
+    """Return the modules of a folder; `ValueError`, with the module, for what is not read as it was made."""
     listed = find_file(place, MODULES, revision)
     if listed is None:
         raise ValueError(
@@ -210,7 +210,7 @@ def _poolings(config: Mapping[str, Any], where: str) -> tuple[str, ...]:
 
 
 def pool(states: Tensor, lengths: Tensor, first: int, mode: str) -> Tensor:
-    """(B, D) of the states (B, P, D) of the pieces from `first` to `lengths` (B,) of each row."""
+    """Return (B, D) of the states (B, P, D) of the pieces from `first` to `lengths` (B,) of each row."""
     places = torch.arange(states.shape[1], device=states.device)
     seen = (places >= first) & (places < lengths[:, None])  # (B, P)
     rows = torch.arange(len(states), device=states.device)
@@ -241,7 +241,7 @@ class DenseLayer(nn.Module):
             self.residual = nn.Linear(width, out, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(S, D) → (S, E)."""
+        """Return (S, D) → (S, E)."""
         made = self.activation_function(self.linear(x))
         return made + getattr(self, "residual", nn.Identity())(x) if self.adds else made
 
@@ -261,7 +261,7 @@ class NormLayer(nn.Module):
         self.norm = nn.LayerNorm(int(config["dimension"]))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(S, D) → (S, D)."""
+        """Return (S, D) → (S, D)."""
         return self.norm(x)
 
 
@@ -269,7 +269,7 @@ class UnitLayer(nn.Module):
     """Divides each vector by its length."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """(S, D) → (S, D)."""
+        """Return (S, D) → (S, D)."""
         return F.normalize(x, dim=-1)
 
 
@@ -282,7 +282,7 @@ LAYERS: dict[str, Callable[[Mapping[str, Any], str], nn.Module]] = {
 
 
 def load_layers(folder: SentenceFolder) -> nn.Sequential:
-    """The modules behind the pooling, in float32; `ValueError` where a file is missing or does not fit."""
+    """Return the modules behind the pooling, in float32; `ValueError` where a file is missing or does not fit."""
     made = []
     for kind, config, path in folder.layers:
         where = f"{folder.place}/{path}"
@@ -367,7 +367,7 @@ class TextVectors(Encoder):
                 yield (np.repeat(vectors[[texts[_text(sentence)]]][:, None], len(sentence), 0),)
 
     def facts(self) -> dict[str, str]:
-        """How texts are read, for people."""
+        """Return how texts are read, for people."""
         layers = [kind for kind, _, _ in self.folder.layers]
         return {
             "modules": " → ".join(["Transformer", f"Pooling ({'+'.join(self.folder.poolings)})", *layers]),
@@ -388,7 +388,7 @@ class TextVectors(Encoder):
             self._kept.pop(row, None)
 
     def _pooled(self, states: Tensor, lengths: Sequence[int]) -> np.ndarray:
-        """(B, D) float32 of the last states."""
+        """Return (B, D) float32 of the last states."""
         states = states.double() if self._compute == INT8 else states.float()  # sums that do not depend on padding
         ends = torch.tensor(lengths, device=states.device)
         pooled = torch.cat([pool(states, ends, self._first, mode) for mode in self.folder.poolings], 1)
@@ -397,7 +397,7 @@ class TextVectors(Encoder):
 
     @torch.inference_mode()
     def _vectors(self, texts: Sequence[str]) -> np.ndarray:
-        """(S, D) in the type of the arrays."""
+        """Return (S, D) in the type of the arrays."""
         given = [self.folder.prompt + text for text in texts]
         rows = self.tokenizer(given, verbose=False)["input_ids"]
         self.counts[UNLIKE_CUT] += sum(map(self._is_unlike, texts, rows))
@@ -422,7 +422,7 @@ def _text(sentence: Sentence) -> str:
 def _load(
     folder: SentenceFolder, reading: ReadingOptions, config: Any, device: torch.device, spread: bool, dtype: torch.dtype
 ) -> Any:
-    """The whole Transformer; of an encoder-decoder its encoder."""
+    """Return the whole Transformer; of an encoder-decoder its encoder."""
     from transformers import AutoModel, AutoModelForTextEncoding
     from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES as ENCODERS
 
@@ -449,7 +449,7 @@ class WordsAndText(ConcatEncoder):
 
 
 def _as_recorded(folder: SentenceFolder, reading: ReadingOptions) -> ReadingOptions:
-    """The options for the Transformer alone, whose weights have another fingerprint than the folder."""
+    """Return the options for the Transformer alone, whose weights have another fingerprint than the folder."""
     recorded = reading.computed if isinstance(reading, RecordedReading) else {}
     if not recorded or (computed := recorded.get(folder.fingerprint())) is None:
         return reading

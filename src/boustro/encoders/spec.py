@@ -197,7 +197,7 @@ class SpecPart:
         return (place_of if self.kind.extends or self.kind is KINDS[TABLE] or is_sentences else locate_model)(self.path)
 
     def fingerprint(self) -> list[Any]:
-        """The kind, and the fingerprints of the weights and of the LMs that the folder names."""
+        """Return the kind, and the fingerprints of the weights and of the LMs that the folder names."""
         if self.kind.elsewhere:
             return [self.prefix.rstrip(":"), self.kind.elsewhere(self.path), []]
         place = self.place
@@ -205,7 +205,7 @@ class SpecPart:
         return [self.prefix.rstrip(":"), weights, [Spec.parse(other).fingerprint() for other in _named_by(place)]]
 
     def exact(self, weights: str) -> str:
-        """The part with nothing left open, by the fingerprint of the weights that were loaded."""
+        """Return the part with nothing left open, by the fingerprint of the weights that were loaded."""
         if self.path in PACKAGED and PACKAGED[self.path].kind:
             return self.path
         if self.kind.elsewhere or self.path in PACKAGED:
@@ -283,7 +283,7 @@ class Spec:
         return [part.fingerprint() for part in self.parts]
 
     def exact(self, identity: Identity | JoinedIdentity) -> str:
-        """The spec with nothing left open: `"gpt2+./backward"` → `"gpt2@607a30d…+/home/me/backward"`.
+        """Return the spec with nothing left open: `"gpt2+./backward"` → `"gpt2@607a30d…+/home/me/backward"`.
 
         A model of the Hub gets the commit that was loaded (from the encoder's `identity`), a local folder its absolute
         path.
@@ -477,7 +477,7 @@ def open_encoder(
 
 
 def _side_by_side(parts: Sequence[Encoder], spec: str) -> Encoder:
-    """One encoder of several; `ValueError` for LMs with different vocabularies."""
+    """Return one encoder of several; `ValueError` for LMs with different vocabularies."""
     if len(parts) == 1:
         return parts[0]
     from boustro.encoders.lm import LMEncoder

@@ -71,7 +71,7 @@ class StateEncoder(PieceEncoder):
 
     @abstractmethod
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
-        """Every layer's states (B, P, D) of rows padded on the right; row `b` has `lengths[b]` real pieces."""
+        """Return every layer's states (B, P, D) of rows padded on the right; row `b` has `lengths[b]` real pieces."""
 
     @cached_property
     def scales(self) -> list[int]:
@@ -80,14 +80,14 @@ class StateEncoder(PieceEncoder):
 
     @abstractmethod
     def weights(self) -> str:
-        """The fingerprint of the weights."""
+        """Return the fingerprint of the weights."""
 
     @cached_property
     def _vocabulary(self) -> str:
         return vocabulary_fingerprint(self.tokenizer)
 
     def identity(self) -> Identity:
-        """A subclass adds its own facts."""
+        """Return a subclass adds its own facts."""
         scaled = {"scales": self.scales} if max(self.scales) > 1 else {}
         return Identity(
             weights=self.weights(),
@@ -120,12 +120,12 @@ class StateEncoder(PieceEncoder):
         return torch.float32 if self.dtype == np.float32 else torch.float16
 
     def _take(self, layer: Tensor, scale: int, at: Tensor, dtype: torch.dtype) -> np.ndarray:
-        """(n, D) of the states of a layer, (B·P, D)."""
+        """Return (n, D) of the states of a layer, (B·P, D)."""
         picked = layer[at.to(layer.device)]
         return self._fit(picked if scale == 1 else picked / scale, dtype).cpu().numpy()
 
     def place_at(self, states: Tensor, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """(W, L, K·D): words at the places of the pooling.
+        """Return (W, L, K·D): words at the places of the pooling.
 
         Args:
             states: (P, L, D) after pieces that follow each other.
@@ -246,7 +246,7 @@ class TransformerEncoder(StateEncoder):
         return self.body.model
 
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
-        """The frozen model as the auto class `make` loads it; AutoModel leaves out the LM head."""
+        """Return the frozen model as the auto class `make` loads it; AutoModel leaves out the LM head."""
         how: dict[str, Any] = {"dtype": dtype, "spread": self._spread, "num_blocks": self.num_layers}
         return load_placed(make, self.path, self.device, config=config, revision=self._revision, **how)
 
@@ -255,7 +255,7 @@ class TransformerEncoder(StateEncoder):
         """`ValueError`, before any weights are loaded, for an architecture of another kind."""
 
     def _needed_blocks(self, highest: int) -> int:
-        """How many blocks must be loaded where states up to `highest` are read."""
+        """Return how many blocks must be loaded where states up to `highest` are read."""
         return highest
 
     @abstractmethod
@@ -263,7 +263,7 @@ class TransformerEncoder(StateEncoder):
         """Piece ids before and after every reading; `ValueError` for a tokenizer that does not fit."""
 
     def _room(self, window: int) -> int:
-        """How many pieces of a text fit into a reading of at most `window`."""
+        """Return how many pieces of a text fit into a reading of at most `window`."""
         return window - len(self._prefix) - len(self._suffix)
 
     @cached_property
@@ -278,11 +278,11 @@ class TransformerEncoder(StateEncoder):
         return [STATE_SCALE if peak > HIGH_STATE else 1 for peak in peaks]
 
     def frame_text(self) -> list[str]:
-        """The pieces around every reading."""
+        """Return the pieces around every reading."""
         return self.tokenizer.convert_ids_to_tokens([*self._prefix, *self._suffix])
 
     def weights(self) -> str:
-        """The fingerprint of the weights, a merged adapter included."""
+        """Return the fingerprint of the weights, a merged adapter included."""
         return fingerprint(self._weights, self.adapter) if self.adapter else self._weights
 
     def identity(self) -> Identity:
@@ -291,7 +291,7 @@ class TransformerEncoder(StateEncoder):
 
 
 def padding_mask(ids: Tensor, lengths: Sequence[int]) -> Tensor:
-    """(B, P) 1 for real pieces, 0 for padding, as transformers' `attention_mask`."""
+    """Return (B, P) 1 for real pieces, 0 for padding, as transformers' `attention_mask`."""
     positions = torch.arange(ids.shape[1], device=ids.device)
     return (positions < torch.tensor(lengths, device=ids.device)[:, None]).long()
 

@@ -78,7 +78,7 @@ class CodedVectors:
         return len(self.codes)
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        """(K, D) float32: the vectors of rows (K,)."""
+        """Return (K, D) float32: the vectors of rows (K,)."""
         parts = np.arange(self.codes.shape[1])
         different, inverse = np.unique(rows, return_inverse=True)  # of a text, where words come again: decoded once
         components = self.centroids[parts, self.codes[different]].reshape(len(different), len(self.axes))
@@ -92,7 +92,8 @@ def check_parts(width: int, num_parts: int) -> None:
 
 
 def encode_vectors(vectors: np.ndarray, num_parts: int) -> CodedVectors:
-    """The codes of vectors (V, D); the same vectors give the same codes. `ValueError` as `check_parts` raises it."""
+    """Return the codes of vectors (V, D); the same vectors give the same codes. `ValueError` as `check_parts` raises
+    it."""
     from sklearn.cluster import KMeans
 
     width = vectors.shape[1]
@@ -116,7 +117,7 @@ def encode_vectors(vectors: np.ndarray, num_parts: int) -> CodedVectors:
 
 
 def deal_out(variances: np.ndarray, num_parts: int, size: int) -> np.ndarray:
-    """(num_parts · size,) the numbers of the largest variances, which fall, part after part.
+    """Return (num_parts · size,) the numbers of the largest variances, which fall, part after part.
 
     Each goes to the part with the smallest product of variances that has room.
     """
@@ -156,7 +157,7 @@ class WordMeans:
         return dict(zip(folded, [*self.rows.values()][::-1], strict=True))
 
     def find(self, words: Iterable[str], any_case: bool = False) -> np.ndarray:
-        """The row (K,) of each word, -1 for one that was never read, in this case or in any."""
+        """Return the row (K,) of each word, -1 for one that was never read, in this case or in any."""
         rows = (self.rows_by_letters.get(w.casefold(), -1) if any_case else self.rows.get(w, -1) for w in words)
         return np.fromiter(rows, np.int64)
 
@@ -273,7 +274,7 @@ def save_means(folder: Path, known: WordMeans) -> None:
 
 
 def means_to_arrays(known: WordMeans) -> dict[str, np.ndarray]:
-    """The counts, and for each stream its mean vectors or their codes, by name."""
+    """Return the counts, and for each stream its mean vectors or their codes, by name."""
     arrays = {COUNTS: known.counts}
     for number, means in enumerate(known.means):
         if isinstance(means, CodedVectors):

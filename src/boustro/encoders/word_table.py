@@ -69,7 +69,7 @@ class WordTable:
         return cls({word: row for row, word in enumerate(words)}, arrays[COUNTS], vectors, name, mark)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The counts and the vectors or their codes, by name."""
+        """Return the counts and the vectors or their codes, by name."""
         stored = vars(self.vectors) if isinstance(self.vectors, CodedVectors) else {VECTORS: self.vectors}
         return {COUNTS: self.counts, **stored}
 
@@ -97,7 +97,7 @@ class WordTable:
         return (SMOOTHING / (SMOOTHING + share)).astype(np.float32)
 
     def find(self, word: str) -> list[int]:
-        """The row of a word, or those of its parts; none where it has no letter that the table knows."""
+        """Return the row of a word, or those of its parts; none where it has no letter that the table knows."""
         lower = word.lower()
         row = self.rows.get(lower)
         return [row] if row is not None else list(self._parts(lower))
@@ -112,14 +112,14 @@ class WordTable:
                 yield row
 
     def find_all(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the words of a text, and the share of each in the mean of all words."""
+        """Return the rows of the words of a text, and the share of each in the mean of all words."""
         by_word = [self.find(word) for word in words]
         shares = [1 / (len(rows) * len(words)) for rows in by_word for _ in rows]
         return np.array([row for rows in by_word for row in rows], np.int64), np.array(shares, np.float32)
 
     def means(self, texts: Sequence[Sequence[str]], weighted: bool = True) -> np.ndarray:
-        """(S, D) float32: the mean of the words of each text, 0 for one of which nothing is known; without weights
-        every vector of a word has length 1."""
+        """Return (S, D) float32: the mean of the words of each text, 0 for one of which nothing is known; without
+        weights every vector of a word has length 1."""
         each = [self.find_all(words) for words in texts]
         rows = np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _ in each)])
         shares = np.concatenate([np.zeros(0, np.float32), *(portions for _, portions in each)])
@@ -136,8 +136,8 @@ class WordTable:
         return sums
 
     def describe(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
-        """(S, 2, D), each of length 1 or 0: the weighted mean of a text, and the mean of its first words, which tell
-        the kind of a question."""
+        """Return (S, 2, D), each of length 1 or 0: the weighted mean of a text, and the mean of its first words, which
+        tell the kind of a question."""
         means = self.means(texts), self.means([words[:OPENING] for words in texts], weighted=False)
         return np.stack([unit(mean) for mean in means], axis=1)
 
@@ -192,7 +192,8 @@ def open_table(
 
 
 def table_for(spec: str, asked: str = "auto") -> WordTable | None:
-    """The table beside an encoder: the one that is `asked` for; `auto` is that of the package beside its own LMs."""
+    """Return the table beside an encoder: the one that is `asked` for; `auto` is that of the package beside its own
+    LMs."""
     if asked == "none" or (asked == "auto" and not is_shipped(spec)):
         return None
     return load_table(SHIPPED_TABLE if asked == "auto" else asked)

@@ -30,7 +30,7 @@ MOST_FEATURE_BYTES = 512 * 2**20  # of features, beside the LM and the head
 
 
 def distinct_sentences(examples: Sequence[Example]) -> tuple[list[Sentence], np.ndarray]:
-    """The different sentences, and (examples, parts) which of them each example has."""
+    """Return the different sentences, and (examples, parts) which of them each example has."""
     numbers: dict[Any, int] = {}
     sentences: list[Sentence] = []
     rows: list[list[int]] = []
@@ -64,7 +64,7 @@ def _by_document(examples: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def weights_of(identity: Mapping[str, Any]) -> list[Any]:
-    """The LMs of an encoder, by what they are and not by where they lie, and how their states are scaled.
+    """Return the LMs of an encoder, by what they are and not by where they lie, and how their states are scaled.
 
     `identity` is as `Identity.to_dict` gives it.
     """
@@ -84,7 +84,8 @@ def refuse_other_weights(encoder: Encoder, spec: str, weights: list[Any] | None,
 
 @contextlib.contextmanager
 def naming_folder(path: Path) -> Iterator[None]:
-    """A block that opens the encoder of a folder; where there is none, the error names the folder and --encoder."""
+    """Yield a block that opens the encoder of a folder; where there is none, the error names the folder and
+    --encoder."""
     try:
         yield
     except FileNotFoundError as error:
@@ -92,7 +93,7 @@ def naming_folder(path: Path) -> Iterator[None]:
 
 
 def load_lms(reader: "Reader") -> Encoder:
-    """The encoder of a reader's spec, with nothing around it."""
+    """Return the encoder of a reader's spec, with nothing around it."""
     from boustro.encoders.spec import open_encoder  # here, because it imports torch
 
     how: dict[str, Any] = {"device": reader.device, "given_states": reader.given_states, "reads": reader.reads}
@@ -152,7 +153,7 @@ class Reader:
     opened: OpenEncoders = field(default_factory=OpenEncoders, repr=False)
 
     def encoder(self, cached: bool = False) -> Encoder:
-        """The encoder, loaded on first use; `cached` puts the feature cache before it.
+        """Return the encoder, loaded on first use; `cached` puts the feature cache before it.
 
         Raises `ValueError` where the LMs are not those that the reader must have.
         """
@@ -184,38 +185,39 @@ class Reader:
         return replace(self, **{"opened": OpenEncoders(self.opened.lms), **changed})
 
     def alone(self) -> Self:
-        """A reader that reads each sentence by itself, not in its document."""
+        """Return a reader that reads each sentence by itself, not in its document."""
         if self.reading.context == "sentence":
             return self
         return self._with(reading=replace(self.reading, context="sentence"), opened=OpenEncoders())
 
     def with_given_states(self) -> Self:
-        """A reader that does not load a causal LM's weights."""
+        """Return a reader that does not load a causal LM's weights."""
         return self._with(given_states=True, opened=OpenEncoders())
 
     def with_vectors(self, vectors: np.ndarray) -> Self:
-        """A reader of W words, once and in order, which takes the vectors (W, L, width) of the LM that reads forward
-        from here; `ValueError` where there is no such LM."""
+        """Return a reader of W words, once and in order, which takes the vectors (W, L, width) of the LM that reads
+        forward from here; `ValueError` where there is no such LM."""
         from boustro.encoders.outside import over_forward
 
         return self._with(opened=OpenEncoders(self.opened.lms, {False: over_forward(self.encoder(), vectors)}))
 
     def in_float32(self) -> Self:
-        """A reader whose LMs compute in float32, and whose features are float32."""
+        """Return a reader whose LMs compute in float32, and whose features are float32."""
         return self._with(reading=replace(self.reading, dtype="float32"), opened=OpenEncoders())
 
     def with_memory(self, memory: "WordMeans | None") -> Self:
-        """A reader that reads words by their means in `memory`, too."""
+        """Return a reader that reads words by their means in `memory`, too."""
         return self._with(memory=memory)
 
     def of_weights(self, identity: dict[str, Any] | None) -> Self:
-        """A reader that refuses all LMs but those of a saved identity; with `None` it takes any, to train on them."""
+        """Return a reader that refuses all LMs but those of a saved identity; with `None` it takes any, to train on
+        them."""
         if identity is None:
             return self._with(weights=None, reading=self.reading.reading())
         return self._recorded(identity)
 
     def _recorded(self, identity: dict[str, Any], **changed: Any) -> Self:
-        """A reader of an identity's LMs, which compute in the type that it has unless the options name one."""
+        """Return a reader of an identity's LMs, which compute in the type that it has unless the options name one."""
         from boustro.encoders.precision import computed_types
 
         reading = RecordedReading.of(self.reading, computed_types(identity))
@@ -228,7 +230,7 @@ class Reader:
             tell_other_precision(lms.identity().to_dict(), self.reading)
 
     def pinned(self) -> Self:
-        """A reader of the very LMs that are open now, wherever it is copied to."""
+        """Return a reader of the very LMs that are open now, wherever it is copied to."""
         if not self.is_open:
             return self
         identity = self.encoder().identity()
@@ -244,7 +246,7 @@ class Reader:
         return distinct_sentences(examples)
 
     def read(self, examples: Sequence[Any], cached: bool = False, side: np.ndarray | None = None) -> HeadInputs:
-        """The features of examples, with `side` features of their words, see `heads.inputs`.
+        """Return the features of examples, with `side` features of their words, see `heads.inputs`.
 
         Examples are checked when they come in (`given`, `tasks.data`), and not here again.
         """
@@ -253,6 +255,6 @@ class Reader:
         return HeadInputs(features.streams, features.lengths, parts, side)
 
     def to_dict(self) -> dict[str, Any]:
-        """The exact spec and the identity, as a folder's config.json holds them."""
+        """Return the exact spec and the identity, as a folder's config.json holds them."""
         identity = self.encoder(cached=True).identity()
         return {"encoder": self._exact(identity), "encoder_identity": identity.to_dict()}

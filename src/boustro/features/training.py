@@ -37,7 +37,8 @@ MEMORY_ONLY = "sentences without labels, read for the memory only"
 def read_remembering(
     reader: Reader, examples: Sequence[Any], unread: Sequence[Sentence], side: np.ndarray | None, seed: int
 ) -> tuple[Reader, HeadInputs, Callable[[np.ndarray], HeadInputs]]:
-    """A reader that remembers the words of training examples, the features to train a head for it, and a function.
+    """Return a reader that remembers the words of training examples, the features to train a head for it, and a
+    function.
 
     `unread` are more sentences that are remembered; `side` as for `Reader.read`. The function gives the features where
     examples with some numbers are read as later texts are: they, the rest of their documents and equal texts are not
@@ -148,7 +149,8 @@ def refuse_uncut(encoder: Encoder, context: str) -> None:
 def cut_inputs(
     encoder: Encoder, context: str, sentences: Sequence[Sentence], inputs: HeadInputs, seed: int
 ) -> tuple[Versions, dict[str, int]]:
-    """The features of sentences in three ways, with distances as side features; and how many sentences are cut."""
+    """Return the features of sentences in three ways, with distances as side features; and how many sentences are
+    cut."""
     drawn = np.random.default_rng([seed, 11]).choice(DELAYS, len(sentences))
     ways = [np.zeros_like(drawn), drawn]
     streams, total = [np.concatenate([stream] * 3) for stream in inputs.streams], int(inputs.starts[-1])

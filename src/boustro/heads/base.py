@@ -94,7 +94,7 @@ class LayerConcat(nn.Module):
         self.scale.copy_(1 / variance.sqrt().clamp_min(1e-3))
 
     def layer_weights(self) -> list[float]:
-        """The weights of the layers, which sum to 1."""
+        """Return the weights of the layers, which sum to 1."""
         return [1 / len(self.mean)] * len(self.mean)
 
 
@@ -128,7 +128,7 @@ class LayerMix(LayerConcat):
         return torch.bmm(weights, self.standardised(x)).squeeze(1)
 
     def layer_weights(self) -> list[float]:
-        """The learned weights of the layers, which sum to 1."""
+        """Return the learned weights of the layers, which sum to 1."""
         return [1.0] if self.weights is None else self.weights.detach().softmax(0).tolist()
 
 
@@ -203,21 +203,21 @@ class Head(nn.Module, ABC):
         return HeadShape(self.kind, self.streams, self.labels, self.side)
 
     def mix(self, streams: list[Float[Tensor, "N _ _"]]) -> Float[Tensor, "N d"]:
-        """One vector per word: the layers (N, L, D) of every stream mixed, the streams joined."""
+        """Return one vector per word: the layers (N, L, D) of every stream mixed, the streams joined."""
         return torch.cat([mix(x) for mix, x in zip(self.mixes, streams, strict=True)], dim=-1)
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
-        """The training loss of a batch, given mixed vectors with their side features; closed forms have none."""
+        """Return the training loss of a batch, given mixed vectors with their side features; closed forms have none."""
         raise NotImplementedError
 
     def scores_by_name(self, pooled: Tensor, named: tuple[Tensor, Any], unlabelled: Tensor | None = None) -> Any:
-        """(S, C): scores of pooled texts (S, e) by the names of labels alone, of a head that `takes_names`; see
+        """Return (S, C): scores of pooled texts (S, e) by the names of labels alone, of a head that `takes_names`; see
         `lda_pool.PooledLDA`."""
         raise NotImplementedError
 
     @abstractmethod
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        """The prediction for each example, given mixed vectors with their side features."""
+        """Return the prediction for each example, given mixed vectors with their side features."""
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Tensor:
         """Return the output of an exported graph, from which `boustro.apps.runtime.parts` reads the prediction: here
@@ -229,7 +229,8 @@ class Head(nn.Module, ABC):
         return self.body(vectors, lengths)
 
     def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Any:
-        """The whole distribution that this head gives at its temperature, which a head with the same labels can learn.
+        """Return the whole distribution that this head gives at its temperature, which a head with the same labels can
+        learn.
 
         It is a target of its `loss`, or of texts the scores (S, C) that their labelling makes one of
         (`TextLabelling.soften`). `ValueError` for a kind of head that has none.

@@ -34,7 +34,7 @@ from boustro.heads.options import HiddenOptions, TrainedOptions
 
 @torch.library.custom_op("boustro::both_ways", mutates_args=())
 def both_ways(x: Tensor, weights: list[Tensor]) -> Tensor:
-    """(N, 2h): the states at each word, of vectors (N, d).
+    """Return (N, 2h): the states at each word, of vectors (N, d).
 
     `weights` are those of `nn.LSTM`: (4h, d), (4h, h), (4h,) and (4h,) of each direction.
     """
@@ -49,7 +49,7 @@ def _(x: Tensor, weights: list[Tensor]) -> Tensor:
 
 
 def lstm_weights(*lstms: nn.LSTM) -> list[Tensor]:
-    """The weights of both directions, of one `nn.LSTM` that has both or of one for each."""
+    """Return the weights of both directions, of one `nn.LSTM` that has both or of one for each."""
     names = [name for name, _ in nn.LSTM(1, 1, bidirectional=len(lstms) == 1).named_parameters()]
     return [getattr(lstm, name) for lstm in lstms for name in names]
 
@@ -76,7 +76,7 @@ class Dropout(nn.Module):
 
 
 def draw_kept(numel: int, p: float, generator: torch.Generator | None = None, room: Tensor | None = None) -> Tensor:
-    """(numel,) int16: 1 where an element is kept, 0 where it is dropped with probability `p`.
+    """Return (numel,) int16: 1 where an element is kept, 0 where it is dropped with probability `p`.
 
     `generator` is PyTorch's global one by default; `room` is an int64 buffer of at least numel / 4 elements.
     """
@@ -87,7 +87,7 @@ def draw_kept(numel: int, p: float, generator: torch.Generator | None = None, ro
 
 
 def kept_scale(p: float) -> float:
-    """The factor for kept elements that preserves the mean."""
+    """Return the factor for kept elements that preserves the mean."""
     return LEVELS / (LEVELS - round(p * LEVELS))
 
 
@@ -113,7 +113,7 @@ class PerWord(nn.Sequential):
     """A body that scores every word independently: affine maps, dropout before each, ReLU between them."""
 
     def maps(self) -> list[nn.Linear]:
-        """Its affine maps in the order in which they are applied; `heads.lockstep` writes it out."""
+        """Return its affine maps in the order in which they are applied; `heads.lockstep` writes it out."""
         return [layer for layer in self if isinstance(layer, nn.Linear)]
 
     @torch.no_grad()
@@ -128,7 +128,7 @@ class PerWord(nn.Sequential):
 
 
 def linear(width: int, num_labels: int, options: TrainedOptions) -> PerWord:
-    """One affine map."""
+    """Return one affine map."""
     return PerWord(Dropout(options.dropout), WordMap(width, num_labels))
 
 
@@ -171,7 +171,7 @@ class Block(nn.Module):
         return self.leave(self.norm(x + self.feed_forward(x)))
 
     def _attend(self, projected: Float[Tensor, "n k"], lengths: Int[Tensor, " s"]) -> Float[Tensor, "n h"]:
-        """Each word's weighted sum of the values of its own sentence; the weight of padding is exactly 0."""
+        """Return each word's weighted sum of the values of its own sentence; the weight of padding is exactly 0."""
         padded, mask = pad(projected, lengths)
         head_width = padded.shape[2] // 3 // self.num_heads
         split = padded.view(*mask.shape, 3, self.num_heads, head_width)
@@ -197,7 +197,7 @@ class BiLSTM(nn.Module):
         return self.leave(self.states(x, lengths))
 
     def states(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N h"]:
-        """The states of both directions, joined; a graph that is exported reads one sentence."""
+        """Return the states of both directions, joined; a graph that is exported reads one sentence."""
         if torch.compiler.is_exporting():
             return both_ways(x, lstm_weights(self.lstm))
         (group,) = by_length(lengths.to(x.device), len(x), max(1, len(lengths)))

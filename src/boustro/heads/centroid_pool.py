@@ -106,7 +106,7 @@ class CentroidPool(SolvedHead):
         return True
 
     def linear(self) -> tuple[Float[Tensor, "C d"], Float[Tensor, " C"]]:
-        """The score of each label by itself, as weight and constant of x."""
+        """Return the score of each label by itself, as weight and constant of x."""
         return self.body.weight, self.body.bias - self.body.weight @ self.body.centre
 
     @torch.no_grad()

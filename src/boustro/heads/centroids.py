@@ -82,7 +82,7 @@ class CentroidHead(Head):
         return {"prior": self.prior, "held_out": self.held_out or {}}
 
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S d"]:
-        """The marked word of each example, its candidates behind the vector; zeros for an example without one.
+        """Return the marked word of each example, its candidates behind the vector; zeros for an example without one.
 
         Raises `ValueError` where `lengths` do not sum to N.
         """
@@ -134,7 +134,7 @@ class CentroidHead(Head):
 
 
 def centroids_of(vectors: np.ndarray, rows: Sequence[np.ndarray]) -> np.ndarray:
-    """(S, d) float16: the centroids of the senses with these rows of `vectors` (N, d), which have length 1."""
+    """Return (S, d) float16: the centroids of the senses with these rows of `vectors` (N, d), which have length 1."""
     centroids = np.empty((len(rows), vectors.shape[1]), np.float16)
     for sense, sense_rows in enumerate(rows):
         centroids[sense] = unit(vectors[sense_rows].astype(np.float32).sum(0))
@@ -147,7 +147,7 @@ def held_out_credit(
     documents: np.ndarray,
     priors: Sequence[float] = PRIORS,
 ) -> tuple[np.ndarray, int]:
-    """How many occurrences each prior gets right without their own document, and of how many.
+    """Return how many occurrences each prior gets right without their own document, and of how many.
 
     The credit (priors + 1,) is last that of the most frequent sense, of several the first label, whatever the vectors.
     Entries with one sense, and occurrences none of whose senses is in another document, are not counted: no prior
@@ -165,7 +165,8 @@ def held_out_credit(
 def _held_out(
     vectors: np.ndarray, senses: Sequence[np.ndarray], documents: np.ndarray, priors: np.ndarray
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """(number right by prior and by frequency alone, number of occurrences) of one entry, a document at a time."""
+    """Yield (number right by prior and by frequency alone, number of occurrences) of one entry, a document at a
+    time."""
     rows, inverse = np.unique(np.concatenate(senses), return_inverse=True)
     gold = np.zeros((len(rows), len(senses)), bool)
     gold[inverse, np.repeat(np.arange(len(senses)), [len(sense_rows) for sense_rows in senses])] = True

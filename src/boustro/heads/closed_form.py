@@ -147,13 +147,13 @@ def ridge(words: LabelledWords, strength: float | None = None) -> LinearSolution
 
 
 def ridge_held_out(words: LabelledWords, strengths: Sequence[float]) -> np.ndarray:
-    """(S, N, C): the scores of each word, from training without its group of sentences. Exact, but that tags follow
-    known maps as far as with all groups."""
+    """Return (S, N, C): the scores of each word, from training without its group of sentences. Exact, but that tags
+    follow known maps as far as with all groups."""
     return _left_out(words, strengths)[0]
 
 
 def _left_out(words: LabelledWords, strengths: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """The result of `ridge_held_out`, and Aᵀ (S, K, C): how far each tag follows each map, -1 to 1."""
+    """Return the result of `ridge_held_out`, and Aᵀ (S, K, C): how far each tag follows each map, -1 to 1."""
     targets, trust = np.hstack([words.onehot, words.told]), words.known.trust.T
     wanted, known = np.split(targets - _held_out(words, targets, strengths), [words.num_tags], axis=2)
     follow = np.broadcast_to(trust, (len(strengths), *trust.shape))
@@ -164,7 +164,7 @@ def _left_out(words: LabelledWords, strengths: Sequence[float]) -> tuple[np.ndar
 
 
 def _held_out(words: LabelledWords, targets: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
-    """(S, N, C): the same for any targets (N, C), from no maps."""
+    """Return (S, N, C): the same for any targets (N, C), from no maps."""
     values, z, _ = words.principal
     shrink = 1 / (values + np.asarray(strengths)[:, None])  # (S, r)
     mean, moments = targets.mean(0), z.T @ targets
@@ -184,7 +184,8 @@ def _held_out(words: LabelledWords, targets: np.ndarray, strengths: Sequence[flo
 def _without(
     words: LabelledWords, targets: np.ndarray, strengths: Sequence[float], rows: np.ndarray, left: np.ndarray
 ) -> np.ndarray:
-    """(S, n, C): the scores of the words of `rows` without the many of `left`, from sums with a constant behind z."""
+    """Return (S, n, C): the scores of the words of `rows` without the many of `left`, from sums with a constant behind
+    z."""
     values, z, _ = words.principal
     others = np.delete(np.column_stack([z, np.ones(len(z))]), left, axis=0)
     gram, moments = others.T @ others, others.T @ np.delete(targets, left, axis=0)
@@ -198,14 +199,15 @@ def _without(
 
 
 def ridge_scale(words: LabelledWords, strength: float) -> float:
-    """The best scale of ridge's scores on sentences left out; for a single group of them 1, or that of known maps."""
+    """Return the best scale of ridge's scores on sentences left out; for a single group of them 1, or that of known
+    maps."""
     if len(words.parts) > 1:
         return best_scale(ridge_held_out(words, [strength])[0], words.tags)
     return KNOWN_SCALE if len(words.known.weight) else 1.0
 
 
 def best_scale(scores: np.ndarray, ids: np.ndarray, scales: Sequence[float] = SCALE_GRID) -> float:
-    """The one by which scores (N, C), times it and before softmax, have the least cross-entropy to ids (N,)."""
+    """Return the one by which scores (N, C), times it and before softmax, have the least cross-entropy to ids (N,)."""
     return min(scales, key=lambda scale: _cross_entropy(scale * scores, ids))
 
 

@@ -55,11 +55,11 @@ class LikelyWords:
     names: frozenset[str] = frozenset()
 
     def counts(self, types: Sequence[str]) -> np.ndarray:
-        """Which of the types of entities count, (T,)."""
+        """Return which of the types of entities count, (T,)."""
         return np.array([self.types is None or one in self.types for one in types], bool)
 
     def beside(self, own: np.ndarray, ids: np.ndarray, labels: Sequence[str]) -> tuple[np.ndarray, ...]:
-        """(N,) the best answer, and whether each word is in an entity of `names`; nothing without `names`."""
+        """Return (N,) the best answer, and whether each word is in an entity of `names`; nothing without `names`."""
         of_names = np.array([split_tag(tag)[1] in self.names for tag in labels], bool)
         return (own, of_names[ids]) if self.names else ()
 
@@ -94,8 +94,9 @@ class TagDecoder:
         return per_sentence(lengths, ids, chosen, *(self.words.beside(own, ids, self.labels) if self.words else ()))
 
     def allowed(self, probabilities: np.ndarray, ids: np.ndarray) -> np.ndarray | None:
-        """(N, C) the tags among which the best sequence has all `words`, and whatever tags `ids` (N,) are of entities;
-        `None` where these have them already. Every word has all tags of a type or none, so a sequence is valid there.
+        """Return (N, C) the tags among which the best sequence has all `words`, and whatever tags `ids` (N,) are of
+        entities; `None` where these have them already. Every word has all tags of a type or none, so a sequence is
+        valid there.
         """
         if self.words is None:
             return None
@@ -108,7 +109,7 @@ class TagDecoder:
         return np.where(likely[:, None], counts, same[ids])
 
     def best(self, scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """(N,) the ids of the best sequence of tags, whatever the threshold."""
+        """Return (N,) the ids of the best sequence of tags, whatever the threshold."""
         if self.chain:
             return best_path(scores.astype(np.float64), lengths, self.chain)
         return best_valid(scores, lengths, self.labels) if self.options.decode == "valid" else scores.argmax(-1)
@@ -137,7 +138,7 @@ class TagDecoder:
     def _likely(
         self, scores: np.ndarray, lengths: np.ndarray, probabilities: np.ndarray, least: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The tags of the entities that are probable enough; the words of an entity have its probability."""
+        """Return the tags of the entities that are probable enough; the words of an entity have its probability."""
         outside, forms = self.labels.index("O"), entity_forms(self.labels)
         conflict = overlaps_or_joins if forms[0].joined else overlaps
         ids, chosen = np.full(len(scores), outside), probabilities[:, outside].copy()
@@ -150,7 +151,7 @@ class TagDecoder:
 
 
 def per_sentence(lengths: np.ndarray, *arrays: np.ndarray) -> list[Any]:
-    """The tag ids of each sentence, their probabilities, and what stands beside them."""
+    """Return the tag ids of each sentence, their probabilities, and what stands beside them."""
     ends = np.cumsum(lengths)[:-1]
     return list(zip(*(np.split(array, ends) for array in arrays), strict=True))
 
@@ -162,7 +163,8 @@ FoundSpans = list[list[FoundSpan]]
 def span_posteriors(
     scores: np.ndarray, lengths: np.ndarray, chain: Chain, forms: Sequence[TagForm], longest: int, least: float
 ) -> FoundSpans:
-    """All spans of at most `longest` words whose probability for a type is at least `least`, from scores (N, C)."""
+    """Return all spans of at most `longest` words whose probability for a type is at least `least`, from scores (N,
+    C)."""
     ahead, back = messages(scores, lengths, chain)
     starts = sentence_starts(lengths)
     full = np.flatnonzero(lengths)
@@ -254,7 +256,8 @@ class ContextSpans(NamedTuple):
 
 
 def read_scores(scores: np.ndarray, longest: int, threshold: float) -> list[ContextSpans]:
-    """The answers to questions, from scores (S, T): span [i, i + w) at i · `longest` + w - 1, and no answer last."""
+    """Return the answers to questions, from scores (S, T): span [i, i + w) at i · `longest` + w - 1, and no answer
+    last."""
     logs = scores - log_sum_exp(scores)[:, None]
     answers = []
     for row in logs:

@@ -65,11 +65,12 @@ class VectorHead(Head):
 
     @abstractmethod
     def embed(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
-        """The vectors of texts with words; what it gives for a text without words is not used."""
+        """Return the vectors of texts with words; what it gives for a text without words is not used."""
 
     @torch.no_grad()
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
-        """(2, e) for each example, zero for a text without words; `ValueError` where `lengths` do not sum to N."""
+        """Return (2, e) for each example, zero for a text without words; `ValueError` where `lengths` do not sum to
+        N."""
         check_lengths(lengths, len(vectors))
         embedded = self.embed(vectors, lengths) * (lengths > 0).to(vectors)[:, None]
         return list(embedded.unflatten(0, (-1, 2)).cpu().numpy())
@@ -123,7 +124,7 @@ class StatisticsHead(VectorHead):
         return len(self.body.component)
 
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
-        """The weighted mean of the words of each text; `ValueError` where `lengths` do not sum to N."""
+        """Return the weighted mean of the words of each text; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
         words, bounds = vectors.numpy(force=True), sentence_starts(lengths.numpy(force=True))
         return torch.from_numpy(np.stack([pool_words(words[a:b, :-1], words[a:b, -1]) for a, b in pairwise(bounds)]))
@@ -147,20 +148,20 @@ class StatisticsHead(VectorHead):
 
 
 def pool_words(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(d,) the mean of the words (N, d) of one text, weighted by (N,); zeros without words."""
+    """Return (d,) the mean of the words (N, d) of one text, weighted by (N,); zeros without words."""
     if not len(vectors):
         return np.zeros(vectors.shape[1], np.float32)
     return (vectors.astype(np.float32) * weights[:, None]).mean(0)
 
 
 def first_component(vectors: np.ndarray) -> np.ndarray:
-    """(d,) the first right singular vector of vectors (S, d), which are not centred, as in the paper."""
+    """Return (d,) the first right singular vector of vectors (S, d), which are not centred, as in the paper."""
     wide = vectors.astype(np.float64)
     return np.linalg.eigh(wide.T @ wide)[1][:, -1].astype(np.float32)
 
 
 def remove_component(vectors: np.ndarray, component: np.ndarray) -> np.ndarray:
-    """The vectors (S, d) without their part along a unit vector (d,)."""
+    """Return the vectors (S, d) without their part along a unit vector (d,)."""
     return vectors - (vectors @ component)[:, None] * component
 
 
@@ -236,7 +237,7 @@ def cosent(cosines: Float[Tensor, " P"], scores: Float[Tensor, " P"], scale: flo
 
 
 def contrast(first: Float[Tensor, "P e"], second: Float[Tensor, "P e"], scale: float) -> Tensor:
-    """The mean of both directions; `first[i]` belongs to `second[i]`, and to no other one."""
+    """Return the mean of both directions; `first[i]` belongs to `second[i]`, and to no other one."""
     scores = scale * F.normalize(first, dim=1) @ F.normalize(second, dim=1).T
     diagonal = torch.arange(len(scores), device=scores.device)
     return (F.cross_entropy(scores, diagonal) + F.cross_entropy(scores.T, diagonal)) / 2

@@ -31,7 +31,7 @@ class Runs(NamedTuple):
     stop: np.ndarray
 
     def per_sentence(self, starts: np.ndarray) -> np.ndarray:
-        """(sentences + 1,): where the entities of each sentence begin among all entities."""
+        """Return (sentences + 1,): where the entities of each sentence begin among all entities."""
         return np.searchsorted(self.first, starts)
 
 
@@ -46,7 +46,7 @@ def find_runs(kinds: np.ndarray, begins: np.ndarray, starts: np.ndarray) -> Runs
 
 
 def mean_vectors(vectors: np.ndarray, runs: Runs) -> np.ndarray:
-    """(E, d) float32: the mean of each entity's words, of vectors (N, d)."""
+    """Return (E, d) float32: the mean of each entity's words, of vectors (N, d)."""
     lengths = runs.stop - runs.first
     means = np.empty((len(lengths), vectors.shape[1]), np.float32)
     for length in np.unique(lengths):
@@ -106,12 +106,12 @@ SPECIFIC = ("COMPANY", "COMPANIES")
 
 
 def aliases(label: str) -> tuple[str, ...]:
-    """The names of the kind that a label is called by, or its own alone."""
+    """Return the names of the kind that a label is called by, or its own alone."""
     return next((names for names in ALIASES if label.upper() in names), (label,))
 
 
 def kind_names(label: str) -> tuple[str, ...]:
-    """The names of the kind that a type is called by, or its own alone; a company is no kind beside types."""
+    """Return the names of the kind that a type is called by, or its own alone; a company is no kind beside types."""
     return (label,) if label.upper() in SPECIFIC else aliases(label)
 
 

@@ -45,11 +45,12 @@ class Batch(NamedTuple):
     side: "Tensor | None"
 
     def to_words(self, mixed: "Tensor") -> "Tensor":
-        """(N, d + F): the vectors of the words, side features behind them; `mixed` has those of all sentences."""
+        """Return (N, d + F): the vectors of the words, side features behind them; `mixed` has those of all
+        sentences."""
         return self.beside(mixed.index_select(0, self.rows.to(mixed.device)).float())
 
     def beside(self, vectors: "Tensor") -> "Tensor":
-        """(N, d) → (N, d + F)."""
+        """Return (N, d) → (N, d + F)."""
         import torch
 
         return vectors if self.side is None else torch.cat([vectors, self.side.to(vectors.device)], dim=1)
@@ -93,7 +94,7 @@ class HeadInputs:
         return 0 if self.side is None else self.side.shape[1]
 
     def select(self, examples: np.ndarray) -> "HeadInputs":
-        """The examples with these numbers, as examples 0, 1, … over the same features."""
+        """Return the examples with these numbers, as examples 0, 1, … over the same features."""
         side = None if self.side is None else self.side[sentence_rows(self._own_starts, examples)[0]]
         return HeadInputs(self.streams, self.lengths, self.parts[examples], side)
 
@@ -111,7 +112,7 @@ class HeadInputs:
         return None if len(own) == len(self.lengths) else sentence_rows(self.starts, own)[0]
 
     def batch(self, examples: np.ndarray) -> Batch:
-        """The examples with these numbers, in this order."""
+        """Return the examples with these numbers, in this order."""
         import torch
 
         rows, lengths, side = self.arrays(examples)
@@ -119,7 +120,7 @@ class HeadInputs:
         return Batch(torch.from_numpy(rows), torch.from_numpy(lengths), given)
 
     def arrays(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """The rows, lengths and side features of a `Batch`, as arrays."""
+        """Return the rows, lengths and side features of a `Batch`, as arrays."""
         sentences = self.parts[examples].ravel()
         rows = sentence_rows(self.starts, sentences)[0]
         side = None if self.side is None else self.side[sentence_rows(self._own_starts, examples)[0]]
@@ -134,7 +135,7 @@ def length_blocks(lengths: np.ndarray, max_words: int) -> list[np.ndarray]:
 
 
 def sentence_starts(lengths: np.ndarray) -> np.ndarray:
-    """(sentences + 1,) where each sentence begins."""
+    """Return (sentences + 1,) where each sentence begins."""
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
@@ -173,12 +174,12 @@ TO_THE_END = 1 << 30
 
 
 def encode_distances(distances: Sequence[int] | np.ndarray) -> np.ndarray:
-    """(W, 7) float32, a one in the column of each distance."""
+    """Return (W, 7) float32, a one in the column of each distance."""
     return np.eye(DISTANCE_COLUMNS, dtype=np.float32)[np.searchsorted(BOUNDS, np.asarray(distances, np.int64))]
 
 
 def join(groups: np.ndarray, owners: np.ndarray, texts: np.ndarray) -> np.ndarray:
-    """(N,) groups joined where `owners[i]`, numbers of examples, have one of `texts`; numbered as they come."""
+    """Return (N,) groups joined where `owners[i]`, numbers of examples, have one of `texts`; numbered as they come."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -224,8 +225,8 @@ class Kinship:
         return self.texts if len(self.texts) == len(self.groups) else np.arange(len(self.groups))
 
     def rest(self, outside: np.ndarray) -> np.ndarray:
-        """(N,) whether each is learned where those of the mask `outside` are left out: it is none, and has no text of
-        theirs."""
+        """Return (N,) whether each is learned where those of the mask `outside` are left out: it is none, and has no
+        text of theirs."""
         learned = ~outside
         learned[self.owners[np.isin(self.texts, self.texts[outside[self.owners]])]] = False
         return learned

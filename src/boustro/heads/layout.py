@@ -49,7 +49,7 @@ class Edges:
 
 
 def by_length(lengths: Int[Tensor, " S"], num_words: Any, max_sentences: int) -> list[LengthGroup]:
-    """A batch of `num_words` words in groups of at most `max_sentences`, the longest sentences first.
+    """Return a batch of `num_words` words in groups of at most `max_sentences`, the longest sentences first.
 
     Always at least one group, which is empty if the batch is. Raises `ValueError` as `check_lengths` does. In a graph
     that is exported the whole batch is one group, as it is.
@@ -78,7 +78,7 @@ def in_batch_order(parts: list[Tensor], groups: list[LengthGroup]) -> Shaped[Ten
 
 
 def pad(x: Shaped[Tensor, "N k"], lengths: Int[Tensor, " S"]) -> tuple[Shaped[Tensor, "S T k"], Bool[Tensor, "S T"]]:
-    """One row per sentence, padded with zeros, and a mask that is true at words; `unpad` is the way back.
+    """Return one row per sentence, padded with zeros, and a mask that is true at words; `unpad` is the way back.
 
     In a graph that is exported, rows are as long as all words together, since no shape may depend on lengths.
     """
@@ -95,7 +95,7 @@ def pad(x: Shaped[Tensor, "N k"], lengths: Int[Tensor, " S"]) -> tuple[Shaped[Te
 
 
 def unpad(padded: Shaped[Tensor, "S T k"], mask: Bool[Tensor, "S T"]) -> Shaped[Tensor, "N k"]:
-    """The words of all rows, end to end."""
+    """Return the words of all rows, end to end."""
     if not torch.compiler.is_exporting():
         return padded[mask]
     texts = texts_of(mask.sum(1), mask.shape[1])
@@ -104,14 +104,14 @@ def unpad(padded: Shaped[Tensor, "S T k"], mask: Bool[Tensor, "S T"]) -> Shaped[
 
 
 def texts_of(lengths: Int[Tensor, " S"], num_words: Any) -> Int[Tensor, " N"]:
-    """The number of the text that each of so many words belongs to."""
+    """Return the number of the text that each of so many words belongs to."""
     if torch.compiler.is_exporting():  # a graph cannot repeat a thing as often as its input says
         return (lengths.cumsum(0)[None] <= torch.arange(num_words, device=lengths.device)[:, None]).sum(1)
     return torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
 
 
 def time_major(lengths: Int[Tensor, " s"]) -> TimeMajor:
-    """The order of a group's words that a recurrence needs; `lengths` must not increase (see `by_length`)."""
+    """Return the order of a group's words that a recurrence needs; `lengths` must not increase (see `by_length`)."""
     starts = lengths.cumsum(0) - lengths
     steps = torch.arange(int(lengths[0]) if len(lengths) else 0, device=lengths.device)[:, None]
     mask = steps < lengths

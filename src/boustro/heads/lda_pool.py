@@ -167,14 +167,14 @@ class PooledLDA(SolvedHead):
         named: tuple[Float[Tensor, "M e"], np.ndarray],
         unlabelled: Float[Tensor, "N e"] | None = None,
     ) -> np.ndarray:
-        """(S, C): what the names alone say of texts, after training."""
+        """Return (S, C): what the names alone say of texts, after training."""
         start, whole = self._start(named, unlabelled), self.whole
         x = self._measured(pooled).cpu()[:, : len(whole)][:, whole].numpy()
         scores = (x - start.centre) / start.length @ start.names.T / start.temperature
         return np.where(start.names.any(1), scores, ABSENT + scores.min(1, keepdims=True, initial=0))
 
     def facts(self) -> dict[str, Any]:
-        """How far the names of labels are believed, where they are."""
+        """Return how far the names of labels are believed, where they are."""
         return {"label_names": round(self.trust, 3)} if self.trust else {}
 
     @property
@@ -321,7 +321,7 @@ def _logistic(x: np.ndarray, ids: np.ndarray, names: np.ndarray, worth: np.ndarr
 
 
 def _loss(scores: np.ndarray, gold: np.ndarray) -> float:
-    """The mean cross-entropy, where no example is believed to be surer than the module says."""
+    """Return the mean cross-entropy, where no example is believed to be surer than the module says."""
     share = 1 / (len(gold) + 2)
     shifted = scores - scores.max(1, keepdims=True)
     right = shifted[np.arange(len(gold)), gold]

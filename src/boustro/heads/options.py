@@ -89,18 +89,19 @@ class TrainedOptions(StepOptions, HeadOptions):
         return self.batch_sentences or min(32, max(4, num_examples // 12))
 
     def passes(self, num_examples: int) -> int:
-        """How many over so many examples."""
+        """Return how many over so many examples."""
         return self.epochs or self._within(STEPS_IN_ALL, num_examples, FEWEST_EPOCHS, EPOCHS)
 
     def mix_passes(self, num_examples: int, different: int | None = None) -> int:
-        """How many of them learn the mix of layers, where so many of the examples are no copies; by default all."""
+        """Return how many of them learn the mix of layers, where so many of the examples are no copies; by default
+        all."""
         if self.mix_epochs is not None:
             return self.mix_epochs
         few = (num_examples if different is None else different) < FEW_EXAMPLES
         return 0 if few else self._within(STEPS_IN_ALL // 5, num_examples, 1, MIX_EPOCHS)
 
     def _within(self, steps: int, num_examples: int, fewest: int, most: int) -> int:
-        """The passes over so many examples that take about so many steps, within limits."""
+        """Return the passes over so many examples that take about so many steps, within limits."""
         return min(most, max(fewest, round(steps * self.batch(num_examples) / max(1, num_examples))))
 
 

@@ -69,7 +69,7 @@ class PairBody(nn.Module):
 
 
 def _sides(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of the first and of the second texts."""
+    """Return the rows of the first and of the second texts."""
     return x[0::2], x[1::2]
 
 

@@ -30,13 +30,13 @@ from boustro.heads.options import HiddenOptions
 
 
 def pool_mean(x: Float[Tensor, "N h"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "S h"]:
-    """The mean over the words of each text."""
+    """Return the mean over the words of each text."""
     texts = texts_of(lengths, x.shape[0])
     return x.new_zeros(lengths.shape[0], x.shape[1]).index_add(0, texts, x) / lengths.clamp_min(1)[:, None]
 
 
 def pool_max(x: Float[Tensor, "N h"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "S h"]:
-    """The maximum over the words of each text."""
+    """Return the maximum over the words of each text."""
     texts = texts_of(lengths, x.shape[0])[:, None].expand_as(x)
     return x.new_zeros(lengths.shape[0], x.shape[1]).scatter_reduce(0, texts, x, "amax", include_self=False)
 
@@ -95,7 +95,7 @@ class PooledHead(Head):
     mixed_precision = True
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
-        """A score (logit) for every class of every text; `ValueError` where `lengths` do not sum to N."""
+        """Return a score (logit) for every class of every text; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
         return self.body(vectors, lengths.to(vectors.device))
 
@@ -104,7 +104,7 @@ class PooledHead(Head):
         return text_loss(self.scores(vectors, lengths), targets)
 
     def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
-        """The scores / temperature."""
+        """Return the scores / temperature."""
         return self.scores(vectors, lengths) / self.temperature
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
@@ -133,13 +133,13 @@ class SolvedHead(Head):
 
     @abstractmethod
     def _pool(self, vectors: Tensor, lengths: Tensor) -> Float[Tensor, "S e"]:
-        """The vector of each text, 0 of one without words."""
+        """Return the vector of each text, 0 of one without words."""
 
     @abstractmethod
     def _scores(self, x: Float[Tensor, "S e"]) -> Float[Tensor, "S C"]: ...
 
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
-        """The vector of each text; `ValueError` where `lengths` do not sum to N."""
+        """Return the vector of each text; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
         return self._pool(vectors, lengths.to(vectors.device))
 
@@ -150,5 +150,5 @@ class SolvedHead(Head):
         return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
 
     def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
-        """The scores."""
+        """Return the scores."""
         return self._scores(self.pool(vectors, lengths))

@@ -110,7 +110,7 @@ def learn_prototypes(x: np.ndarray, ids: np.ndarray, names: np.ndarray, temperat
 
 
 def frequency(ids: np.ndarray, count: int) -> np.ndarray:
-    """(C,): the logarithm of how frequent each label is believed to be."""
+    """Return (C,): the logarithm of how frequent each label is believed to be."""
     counts = np.bincount(ids, minlength=count) + COUNTED_BESIDES
     return np.log(counts / counts.sum())
 

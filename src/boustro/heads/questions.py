@@ -43,7 +43,7 @@ class BothWays(nn.Module):
         self.there, self.back = (nn.LSTM(width, half, batch_first=True) for _ in range(2))
 
     def forward(self, x: Float[Tensor, "n e"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "n k"]:
-        """The states of both directions, joined; a graph that is exported reads one sequence."""
+        """Return the states of both directions, joined; a graph that is exported reads one sequence."""
         if torch.compiler.is_exporting():
             return both_ways(x, lstm_weights(self.there, self.back))
         padded, mask = pad(x, lengths)
@@ -103,7 +103,7 @@ class SpanReader(nn.Module):
         return self._spans(g, of_context), self.null(highest).squeeze(1)
 
     def _align(self, question: Tensor, of_question: Tensor, context: Tensor, of_context: Tensor) -> Tensor:
-        """(n, h): for each word of a context the question's words, weighted by how they match it."""
+        """Return (n, h): for each word of a context the question's words, weighted by how they match it."""
         words, there = pad(question, of_question)
         keys, _ = pad(F.relu(self.key(question)), of_question)
         queries, inside = pad(F.relu(self.key(context)), of_context)
@@ -111,13 +111,13 @@ class SpanReader(nn.Module):
         return unpad(match.masked_fill(~there[:, None], -torch.inf).softmax(2) @ words, inside)
 
     def _summary(self, question: Tensor, lengths: Tensor) -> Tensor:
-        """(S, k): the weighted mean of the question's states."""
+        """Return (S, k): the weighted mean of the question's states."""
         states, there = pad(self.question(question, lengths), lengths)
         weights = self.weigh(states).squeeze(2).masked_fill(~there, -torch.inf).softmax(1)
         return torch.bmm(weights[:, None], states).squeeze(1)
 
     def _spans(self, g: Float[Tensor, "n h"], lengths: Tensor) -> Float[Tensor, "n L"]:
-        """The score of [i, i + w) at row i and column w - 1."""
+        """Return the score of [i, i + w) at row i and column w - 1."""
         num_words = g.shape[0]
         start, end = self.ends(g).unbind(1)
         first, last = self.first(g), self.last(g)
@@ -167,7 +167,7 @@ class QuestionHead(Head):
         return torch.cat([padded, null[:, None]], dim=1)
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, " T"]:
-        """The scores of one question; `given` are the rows of its words, and those of the context's."""
+        """Return the scores of one question; `given` are the rows of its words, and those of the context's."""
         question, context = (vectors[rows] for rows in given)
         lengths = (torch.ones_like(rows).sum()[None] for rows in given)
         spans, null = self.body.compare(question, next(lengths), context, next(lengths))

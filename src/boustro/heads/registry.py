@@ -59,11 +59,11 @@ class HeadKind(NamedTuple):
     """The states that it reads of a folder of sentence-transformers, in place of those of its task."""
 
     def option_names(self) -> set[str]:
-        """The names of its options."""
+        """Return the names of its options."""
         return {option.name for option in fields(self.options)}
 
     def has(self, option: str) -> bool:
-        """Whether this is one of them."""
+        """Return whether this is one of them."""
         return option in self.options.__dataclass_fields__
 
 
@@ -95,19 +95,19 @@ HEADS: dict[str, HeadKind] = {
 
 
 def head_kind(name: str) -> HeadKind:
-    """A kind of head; `ValueError` for an unknown one."""
+    """Return a kind of head; `ValueError` for an unknown one."""
     return choose(name, HEADS, "head")
 
 
 def head_class(kind: str) -> "type[Head]":
-    """The class of a kind of head; `ValueError` for an unknown one."""
+    """Return the class of a kind of head; `ValueError` for an unknown one."""
     return named(head_kind(kind).head, __package__)
 
 
 def make_head(
     kind: str, options: HeadOptions, streams: Sequence[tuple[Any, ...]], labels: Sequence[str], side: int = 0
 ) -> "Head":
-    """A head with randomly initialised weights.
+    """Return a head with randomly initialised weights.
 
     Args:
         kind: A key of `HEADS`.
@@ -132,10 +132,10 @@ class HeadShape(NamedTuple):
     side: int = 0
 
     def make(self, options: HeadOptions) -> "Head":
-        """A head with randomly initialised weights."""
+        """Return a head with randomly initialised weights."""
         return make_head(self.kind, options, *self[1:])
 
 
 def owners(option: str, kinds: Sequence[str]) -> list[str]:
-    """The kinds, of these, that have an option."""
+    """Return the kinds, of these, that have an option."""
     return [kind for kind in kinds if HEADS[kind].has(option)]

@@ -46,7 +46,7 @@ class MarkedPlaces(nn.Module):
 
 
 def mean_of(z: Float[Tensor, "N k"], chosen: Float[Tensor, " N"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "S k"]:
-    """The mean over the words of each text where `chosen` is 1; 0 where there is none."""
+    """Return the mean over the words of each text where `chosen` is 1; 0 where there is none."""
     share = pool_mean(chosen[:, None], lengths)
     return pool_mean(z * chosen[:, None], lengths) / torch.where(share > 0, share, 1)
 

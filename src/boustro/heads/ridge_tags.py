@@ -81,7 +81,7 @@ class RidgeTagger(Head):
             raise ValueError("a ridge head finds entities, and the training data have none; use another head")
 
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N d"]:
-        """The vectors of the words; `ValueError` where `lengths` do not sum to N."""
+        """Return the vectors of the words; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
         return vectors
 
@@ -102,8 +102,8 @@ class RidgeTagger(Head):
         self.body.learn(TYPE, types)
 
     def _known(self, width: int) -> tuple[KnownMaps | None, KnownMaps | None]:
-        """The probabilities of the kinds of names, for inside and for types: a type is trusted to be the kind that it
-        is called as, and a word to be inside by the kinds of all types."""
+        """Return the probabilities of the kinds of names, for inside and for types: a type is trusted to be the kind
+        that it is called as, and a word to be inside by the kinds of all types."""
         at = next((n for n, shape in enumerate(self.streams) if shape[4:]), None)
         if at is None:
             return None, None
@@ -137,7 +137,7 @@ class RidgeTagger(Head):
         return torch.cat([self.body.scores(INSIDE, x), self.body.scores(TYPE, x)], dim=1)
 
     def _entities(self, ids: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, Runs]:
-        """The type of each word, -1 outside, and the entities."""
+        """Return the type of each word, -1 outside, and the entities."""
         kind_of, begins = np.full(len(self.labels), -1), np.zeros(len(self.labels), bool)
         for kind, form in enumerate(self.forms):
             kind_of[[tag for tag in form[:4] if tag >= 0]] = kind

@@ -85,7 +85,7 @@ def train_heads(
     device: torch.device = CPU,
     bf16: bool | None = None,
 ) -> list[Solved]:
-    """A trained head for every run.
+    """Return a trained head for every run.
 
     Args:
         shape: What all the heads have in common.
@@ -101,7 +101,7 @@ def train_heads(
 
 
 def train_many(jobs: Iterable[TrainingJob], device: torch.device = CPU, bf16: bool | None = None) -> list[Solved]:
-    """A trained head for every job. The inputs of each are read when it comes, and forgotten."""
+    """Return a trained head for every job. The inputs of each are read when it comes, and forgotten."""
     from boustro.heads.lockstep.pool import HeadPool, begin
 
     solved: dict[int, Solved] = {}

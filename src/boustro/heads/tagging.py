@@ -41,7 +41,7 @@ class TaggingHead(Head):
         self.crf = CRF(self.labels) if self.options.crf is not False else None
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
-        """A score (logit) for every tag of every word."""
+        """Return a score (logit) for every tag of every word."""
         return self.body(vectors, lengths)
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor | Expected) -> Tensor:

@@ -177,7 +177,7 @@ def train_head(
 
 
 def learns_in_bf16(device: torch.device, num_examples: int, chosen: bool | None = None) -> bool:
-    """Whether a head learns so many examples in bf16: as chosen, else as `hardware.uses_bf16`, but few
+    """Return whether a head learns so many examples in bf16: as chosen, else as `hardware.uses_bf16`, but few
     (`options.FEW_EXAMPLES`) on a CPU only where $BOUSTRO_BF16 says so."""
     if chosen is not None:
         return chosen
@@ -241,7 +241,7 @@ class _Words:
             self.dev_mixed = mix_all(self.head, self.dev.inputs.streams) if self.dev else None
 
     def of(self, batch: Batch) -> Tensor:
-        """The words of a training batch, (N, d + F)."""
+        """Return the words of a training batch, (N, d + F)."""
         if self.mixed is not None:
             return batch.to_words(self.mixed)
         rows = batch.rows.to(self.held[0].device)
@@ -250,7 +250,7 @@ class _Words:
         return batch.beside(torch.cat([vectors.float() for vectors in mixed], dim=-1))
 
     def of_dev(self) -> Tensor:
-        """The words of the development set, (words, d)."""
+        """Return the words of the development set, (words, d)."""
         assert self.dev is not None
         return mix_all(self.head, self.dev.inputs.streams) if self.dev_mixed is None else self.dev_mixed
 
@@ -263,7 +263,7 @@ def _make_optimizers(head: Head, options: TrainedOptions, steps: int) -> list[Ad
 
 
 def mix_all(head: Head, streams: Streams) -> Tensor:
-    """(words, d) float16: the mixed vectors of all words, on the head's device."""
+    """Return (words, d) float16: the mixed vectors of all words, on the head's device."""
     return _mix(list(head.mixes), streams, next(head.parameters()).device)
 
 
@@ -281,7 +281,7 @@ def _mix(mixes: Sequence[LayerConcat], streams: Streams, device: torch.device) -
 
 @torch.inference_mode()
 def predict_mixed(head: Head, mixed: Tensor, inputs: HeadInputs, candidates: bool = False) -> list[Any]:
-    """The head's prediction for every example, from mixed vectors (words, d); examples are batched by length.
+    """Return the head's prediction for every example, from mixed vectors (words, d); examples are batched by length.
 
     With `candidates`, what the head is calibrated on instead.
     """

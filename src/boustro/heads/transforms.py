@@ -36,7 +36,7 @@ class Transform(ABC):
 
     @classmethod
     def fit(cls, sample: np.ndarray) -> "Transform":
-        """The map for `sample` (n, d); raises `ValueError` for another shape and for an empty sample."""
+        """Return the map for `sample` (n, d); raises `ValueError` for another shape and for an empty sample."""
         if sample.ndim != 2 or not sample.size:
             raise ValueError(f"a transform is fitted to vectors (n, d), got an array of shape {sample.shape}")
         return cls._fit(sample)
@@ -48,11 +48,11 @@ class Transform(ABC):
     @staticmethod
     @abstractmethod
     def shapes(width: int) -> dict[str, tuple[int, ...]]:
-        """The shapes of the arrays for vectors of this width."""
+        """Return the shapes of the arrays for vectors of this width."""
 
     @abstractmethod
     def apply(self, vectors: np.ndarray) -> np.ndarray:
-        """The image of `vectors` (..., d), float32."""
+        """Return the image of `vectors` (..., d), float32."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays that `from_arrays` needs, float32."""
@@ -60,7 +60,7 @@ class Transform(ABC):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Transform":
-        """The map that gave these arrays; others beside them are ignored. `KeyError` where one is missing."""
+        """Return the map that gave these arrays; others beside them are ignored. `KeyError` where one is missing."""
         return cls(**{field.name: np.asarray(arrays[field.name], np.float32) for field in fields(cls)})
 
 
@@ -163,7 +163,7 @@ TRANSFORMS: dict[str, type[Transform]] = {kind.name: kind for kind in (Raw, Stan
 
 
 def shrunk_covariance(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """The mean (d,) and the covariance (d, d) of a sample, and Ledoit and Wolf's shrinkage from 0 to 1."""
+    """Return the mean (d,) and the covariance (d, d) of a sample, and Ledoit and Wolf's shrinkage from 0 to 1."""
     mean, size = sample.mean(0, dtype=np.float64), len(sample)
     total, fourth = np.zeros((len(mean), len(mean))), 0.0
     for block in _centred(sample, mean):
@@ -182,5 +182,5 @@ def _num_removed(width: int) -> int:
 
 
 def _centred(sample: np.ndarray, mean: np.ndarray) -> Iterator[np.ndarray]:
-    """The sample minus its mean, in float64, a block of rows at a time."""
+    """Return the sample minus its mean, in float64, a block of rows at a time."""
     return (sample[start : start + BLOCK_ROWS].astype(np.float64) - mean for start in range(0, len(sample), BLOCK_ROWS))

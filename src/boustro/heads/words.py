@@ -73,7 +73,7 @@ class WordModel:
     centre: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def scores(self, texts: Sequence[Sequence[str]], vectors: np.ndarray | None = None) -> np.ndarray:
-        """(S, C): W · x + b for texts split into words; terms that are not known count nothing.
+        """Return (S, C): W · x + b for texts split into words; terms that are not known count nothing.
 
         `vectors` (S, K', D) are those of the texts, of which the first are read.
         """
@@ -134,7 +134,7 @@ def fit_each(
 
 
 def _kernel(x: Any, v: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The product of K = x · xᵀ + v · vᵀ and a matrix, from TF-IDF x (S, T) and vectors v (S, D)."""
+    """Return the product of K = x · xᵀ + v · vᵀ and a matrix, from TF-IDF x (S, T) and vectors v (S, D)."""
     if len(v) <= MOST_DENSE:
         kernel = (x @ x.T).toarray() + v @ v.T
         return lambda shares: kernel @ shares
@@ -169,8 +169,8 @@ def descend(
     counts: np.ndarray | None = None,
     constant: bool = True,
 ) -> np.ndarray:
-    """(S + 1, C): A, and b in the last row, for classes numbered from 0; `product` is that with K. It ends where a step
-    promises to lessen the loss by less than `tolerance`, by default `TOLERANCE`.
+    """Return (S + 1, C): A, and b in the last row, for classes numbered from 0; `product` is that with K. It ends where
+    a step promises to lessen the loss by less than `tolerance`, by default `TOLERANCE`.
 
     `counts` (S,) say how much each text counts, by default the same; without a `constant`, b stays 0.
 
@@ -257,7 +257,7 @@ def choose_weights(
 
 
 def average(models: Sequence[WordModel], weights: Sequence[float]) -> WordModel:
-    """One model with the weighted sum of the scores of models of the same terms, each with more vectors."""
+    """Return one model with the weighted sum of the scores of models of the same terms, each with more vectors."""
     weight = np.zeros_like(models[-1].weight)
     for model, own in zip(models, weights, strict=True):
         weight[:, : model.weight.shape[1]] += own * model.weight

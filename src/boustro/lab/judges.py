@@ -54,7 +54,7 @@ class Judge(Protocol):
     window: int
 
     def judge(self, contexts: Sequence[Ids], continuations: Sequence[Ids]) -> tuple[list[float], list[bool]]:
-        """How well each continuation fits, and whether it is the one that a forward LM would write."""
+        """Return how well each continuation fits, and whether it is the one that a forward LM would write."""
         ...
 
     def prior(self, continuations: Sequence[Ids]) -> list[float]:
@@ -62,7 +62,7 @@ class Judge(Protocol):
         ...
 
     def word_scores(self, gaps: Sequence[Sides], words: Sequence[Ids]) -> Float[Tensor, "N K"]:
-        """How well each word fits into each gap, given as the pieces on its left and on its right."""
+        """Return how well each word fits into each gap, given as the pieces on its left and on its right."""
         ...
 
 
@@ -73,7 +73,7 @@ def open_judge(
     masked_default: str = MASKED_DEFAULT,
     start_piece: str = AUTO,
 ) -> Judge:
-    """The judge that a spec and the name of a score make; `ValueError` for what does not fit together."""
+    """Return the judge that a spec and the name of a score make; `ValueError` for what does not fit together."""
     parts = Spec.parse(model).parts
     path, revision = parts[0].place, parts[0].revision
     transformer = len(parts) == 1 and path.kind in (None, "model")
@@ -142,7 +142,7 @@ class MaskedJudge:
         return scores, [False] * len(texts)
 
     def prior(self, continuations: Sequence[Ids]) -> list[float]:
-        """The score without a context."""
+        """Return the score without a context."""
         return self.writer.score_pieces([[]] * len(continuations), [list(ids) for ids in continuations])[0]
 
     def word_scores(self, gaps: Sequence[Sides], words: Sequence[Ids]) -> Float[Tensor, "N K"]:
@@ -188,7 +188,7 @@ class ChoiceScore(NamedTuple):
     mean: bool = False
 
     def of(self, evidence: Evidence) -> Tensor:
-        """(N,), larger for what fits better."""
+        """Return (N,), larger for what fits better."""
         total = sum(sign * getattr(evidence, name) for name, sign in self.signs.items())
         return total / evidence.pieces if self.mean else total  # type: ignore[return-value]
 
@@ -211,7 +211,7 @@ def weigh(
     backward: EndReader | None = None,
     wanted: Sequence[str] = ("forward", "prior", "backward"),
 ) -> Evidence:
-    """The wanted evidence about pairs of pieces in text order; every pair must fit into the LMs' windows."""
+    """Return the wanted evidence about pairs of pieces in text order; every pair must fit into the LMs' windows."""
     evidence: dict[str, Tensor] = {}
     if forward is not None and "forward" in wanted:
         evidence["forward"], evidence["greedy"] = log_probs(forward, contexts, continuations)
@@ -224,7 +224,8 @@ def weigh(
 
 
 def log_probs(reader: EndReader, contexts: Sequence[Ids], written: Sequence[Ids]) -> tuple[Tensor, Tensor]:
-    """(N,) log-probability of what is written after each context, in the reader's order, and whether it is its choice.
+    """Return (N,) log-probability of what is written after each context, in the reader's order, and whether it is its
+    choice.
 
     A context that several rows share is read once.
     """
@@ -255,5 +256,6 @@ def _batches(order: Sequence[int], contexts: Sequence[Ids], written: Sequence[Id
 
 
 def best(scores: Tensor, sizes: Sequence[int]) -> list[int]:
-    """The choice of each question, the first of equals (`draws`); its choices follow each other, `sizes` of each."""
+    """Return the choice of each question, the first of equals (`draws`); its choices follow each other, `sizes` of
+    each."""
     return [int(in_order(row[None])[0, 0]) for row in scores.split(list(sizes))]

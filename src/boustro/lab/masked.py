@@ -108,7 +108,7 @@ class MaskedLMWithLoss(nn.Module):
     def masked_loss(
         self, states: Float[Tensor, "B T D"], positions: Slots, targets: Slots, num_targets: Scalar | None
     ) -> Scalar:
-        """The loss of the hidden pieces."""
+        """Return the loss of the hidden pieces."""
         return lm_loss(at(states, positions), prediction_head(self.lm), targets, num_targets=num_targets)
 
 
@@ -146,7 +146,8 @@ def encode(
     suffix: Bool[Tensor, "B T"] | None = None,
     **segments: Tensor,
 ) -> Float[Tensor, "B T D"]:
-    """The last hidden states, each document encoded as if it were alone, and its prefix as if it had no `suffix`."""
+    """Return the last hidden states, each document encoded as if it were alone, and its prefix as if it had no
+    `suffix`."""
     return lm.base_model(
         input_ids=input_ids,
         attention_mask=packed_attention(documents, lm.config, lm.dtype, suffix),
@@ -166,7 +167,7 @@ def prediction_head(lm: PreTrainedModel) -> nn.Sequential:
 
 
 def at(states: Float[Tensor, "B T D"], positions: Slots) -> Float[Tensor, "B K D"]:
-    """The states at the positions of each segment."""
+    """Return the states at the positions of each segment."""
     return states.gather(1, positions[..., None].expand(-1, -1, states.shape[-1]))
 
 
@@ -179,7 +180,7 @@ def packed_attention(
     dtype: torch.dtype = torch.float32,
     suffix: Bool[Tensor, "B T"] | None = None,
 ) -> Mask | dict[str, Mask]:
-    """The mask in the form that the model's attention takes: boolean for sdpa, added to the scores for eager.
+    """Return the mask in the form that the model's attention takes: boolean for sdpa, added to the scores for eager.
 
     Pieces of the `suffix` are seen by each other only. An architecture that also has blocks with a sliding window
     (ModernBERT) gets one mask per kind of block. Raises `ValueError` for an attention that takes no such mask (with
@@ -209,7 +210,7 @@ def _formatted(seen: Bool[Tensor, "B 1 T T"], config: PretrainedConfig, dtype: t
 
 
 def packed_positions(documents: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """The position of each piece in its document, whose pieces are contiguous."""
+    """Return the position of each piece in its document, whose pieces are contiguous."""
     places = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
@@ -327,7 +328,7 @@ class ReplacedLMWithLoss(nn.Module):
     def _fill(
         self, rows: Float[Tensor, "N D"], targets: Int[Tensor, " N"], draws: Float[Tensor, " N"]
     ) -> tuple[Float[Tensor, ""], Int[Tensor, " N"]]:
-        """The generator's summed loss and its samples, some rows of logits at a time."""
+        """Return the generator's summed loss and its samples, some rows of logits at a time."""
         head, total, sampled = prediction_head(self.generator), rows.new_zeros((), dtype=torch.float32), []
         chunk_rows = best_chunk_rows(rows.device)
         for start in range(0, len(rows), chunk_rows):
@@ -339,13 +340,13 @@ class ReplacedLMWithLoss(nn.Module):
 
 
 def with_generator(lm: ElectraForPreTraining) -> ReplacedLMWithLoss:
-    """A discriminator with a generator of a quarter of its width, with random weights."""
+    """Return a discriminator with a generator of a quarter of its width, with random weights."""
     config: Any = make_generator_config(lm.config)
     return ReplacedLMWithLoss(ElectraForMaskedLM(config), lm)
 
 
 def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tensor, " N"]:
-    """A piece from each row's distribution: the first whose cumulative probability exceeds the draw."""
+    """Return a piece from each row's distribution: the first whose cumulative probability exceeds the draw."""
     cumulative = logits.softmax(-1).cumsum(-1)
     # Rounding may leave the sum below 1, so the draw is scaled to it.
     places = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True).squeeze(1)
@@ -355,7 +356,7 @@ def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tens
 def replace(
     input_ids: IdTensor, positions: Slots, targets: Slots, sampled: Slots
 ) -> tuple[IdTensor, Bool[Tensor, "B T"]]:
-    """The discriminator's input, and which of its pieces are replaced; empty slots change nothing."""
+    """Return the discriminator's input, and which of its pieces are replaced; empty slots change nothing."""
     length = input_ids.shape[1]
     places = positions.masked_fill(targets == -100, length)  # empty slots go to an extra column
     inputs = F.pad(input_ids, (0, 1)).scatter(1, places, sampled)[:, :length]

@@ -38,7 +38,7 @@ def _config(preset: dict[str, Any], fitted: dict[str, Any]) -> PretrainedConfig:
 
 
 def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
-    """The config of a causal preset or a `config.json`, for a window; `ValueError` for an unknown name."""
+    """Return the config of a causal preset or a `config.json`, for a window; `ValueError` for an unknown name."""
     if preset in PRESETS:
         return _config(PRESETS[preset], _fitted(vocab_size, max_pieces, end_of_text_id))
     if Path(preset).exists():
@@ -47,7 +47,7 @@ def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: i
 
 
 def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
-    """The config of a model or of a `config.json`, for a window; `FileNotFoundError` if there is none."""
+    """Return the config of a model or of a `config.json`, for a window; `FileNotFoundError` if there is none."""
     try:
         return AutoConfig.from_pretrained(str(locate_model(model)), **_fitted(vocab_size, max_pieces, end_of_text_id))
     except ImportError:
@@ -69,7 +69,8 @@ def _unknown(what: str, name: str, known: list[str]) -> str:
 
 
 def make_masked_config(preset: str, tokenizer: Any, vocab_size: int, max_pieces: int) -> PretrainedConfig:
-    """The config of a preset such as `bert-mini`, or of a `config.json`, for a tokenizer and a window of `max_pieces`.
+    """Return the config of a preset such as `bert-mini`, or of a `config.json`, for a tokenizer and a window of
+    `max_pieces`.
 
     `vocab_size` is the tokenizer's largest id + 1.
     Raises `ValueError` for an unknown name, with the nearest known one, and for a tokenizer without a mask piece, or
@@ -109,7 +110,7 @@ def make_masked_config(preset: str, tokenizer: Any, vocab_size: int, max_pieces:
 
 # a stronger generator leaves the discriminator nothing to learn (Clark et al. 2020, section 3.2)
 def make_generator_config(discriminator: PretrainedConfig, share: float = 0.25) -> PretrainedConfig:
-    """The config of the generator of an ELECTRA pair: `share` of the width, the same depth and embeddings."""
+    """Return the config of the generator of an ELECTRA pair: `share` of the width, the same depth and embeddings."""
     hidden_width = max(HEAD_WIDTH, round(discriminator.hidden_size * share / HEAD_WIDTH) * HEAD_WIDTH)
     block = {"hidden_size": hidden_width, "intermediate_size": 4 * hidden_width}
     block["num_attention_heads"] = hidden_width // HEAD_WIDTH

@@ -90,7 +90,7 @@ class PromptClassifier:
         return Counter({"texts were cut to their first pieces": self.pieces.num_cut})
 
     def answer(self, records: Sequence[Mapping[str, Any]], places: Sequence[str] | None = None) -> list[Prompted]:
-        """The label of each record, whose texts have the template's keys; `places` are their names in messages.
+        """Return the label of each record, whose texts have the template's keys; `places` are their names in messages.
 
         Raises `ValueError` for a record that lacks a text, and for one that does not fit into the window.
         """
@@ -112,7 +112,7 @@ class PromptClassifier:
         return [Prompted(labels[best], dict(zip(labels, row, strict=True)), labels[more]) for row, best, more in rows]
 
     def _label_scores(self, scores: Float[Tensor, "N K"]) -> Float[Tensor, "N L"]:
-        """The logarithm of the mean probability of each label's words."""
+        """Return the logarithm of the mean probability of each label's words."""
         sizes = [len(words) for words in self.pieces.words.values()]
         parts = scores.float().split(sizes, dim=1)
         return torch.stack([part.logsumexp(1) - log(part.shape[1]) for part in parts], 1)

@@ -64,7 +64,7 @@ class LabelScore(ShownScore):
         return 100 * (right * n - agreed) / math.sqrt(spread) if spread else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The output of `--json`; the figures of a label in percent. `mcc` is there for two labels."""
+        """Return the output of `--json`; the figures of a label in percent. `mcc` is there for two labels."""
         of_texts: dict[str, Any] = {}
         if self.unit == "texts":
             of_texts = {"macro_f1": self.macro_f1} | ({"mcc": self.mcc} if len(self.per_label) <= 2 else {})
@@ -109,7 +109,7 @@ class LabelSetScore(ShownScore):
         return 100 * self.num_exact / self.num_texts if self.num_texts else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The output of `--json`; all figures in percent."""
+        """Return the output of `--json`; all figures in percent."""
         return {
             **self.total.to_dict("num_labels"),
             "macro_f1": self.macro_f1,

@@ -67,7 +67,7 @@ class AnswerScore(ShownScore):
     value = f1  # the score by which models are compared
 
     def to_dict(self) -> dict:
-        """The output of `--json`; questions with and without an answer apart, where there are both."""
+        """Return the output of `--json`; questions with and without an answer apart, where there are both."""
         result = {"exact_match": self.exact_match, "f1": self.f1, "num_questions": len(self.exact)}
         if not all(self.answerable):
             for name, wanted in (("answerable", True), ("unanswerable", False)):
@@ -92,7 +92,7 @@ def score_answers(
 def best_threshold(
     gold: Sequence[Sequence[str]], predicted: Sequence[str], no_answer: Sequence[float]
 ) -> tuple[float, float]:
-    """The F1 (percent) and the no-answer score up to which an answer is given that make the best F1.
+    """Return the F1 (percent) and the no-answer score up to which an answer is given that make the best F1.
 
     `predicted` are the answers as if every question had one. Where nothing should be answered, the threshold is
     below the lowest score. Questions of equal score are answered together.

@@ -37,13 +37,14 @@ NONE_NAMED = "no label"
 
 
 def is_no_relation(label: str, named: str | None = None) -> bool:
-    """Whether a label stands for no relation: `named`, or without it any spelling of `NO_RELATION`."""
+    """Return whether a label stands for no relation: `named`, or without it any spelling of `NO_RELATION`."""
     plain = DIRECTION.sub("", label)
     return plain == named if named is not None else re.sub(r"[\W_]", "", plain).casefold() in NO_RELATION
 
 
 def relation_of(label: str, no_relation: str | None = None) -> str | None:
-    """The relation without its direction: `"Cause-Effect(e2,e1)"` → `"Cause-Effect"`; `None` where there is none."""
+    """Return the relation without its direction: `"Cause-Effect(e2,e1)"` → `"Cause-Effect"`; `None` where there is
+    none."""
     return None if is_no_relation(label, no_relation) else DIRECTION.sub("", label)
 
 
@@ -76,7 +77,7 @@ class RelationScore(ShownScore):
         return 100 * self.num_right / self.num_examples if self.num_examples else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The output of `--json`."""
+        """Return the output of `--json`."""
         return {
             "f1": self.f1,
             "precision": self._mean("precision"),
@@ -116,7 +117,7 @@ def score_relations(
 
 
 def relation_counts(gold: Sequence[str], predicted: Sequence[str], no_relation: str | None = None) -> np.ndarray:
-    """(N, 3 R): for each of the R relations of the reference, whether each pair has it in the reference, in the
+    """Return (N, 3 R): for each of the R relations of the reference, whether each pair has it in the reference, in the
     answers, and whether it is right; what `macro_f1` needs."""
     numbers = {name: i for i, name in enumerate(_relations(gold, no_relation))}
     indicators = np.zeros((len(gold), 3, len(numbers)))
@@ -129,7 +130,7 @@ def relation_counts(gold: Sequence[str], predicted: Sequence[str], no_relation: 
 
 
 def macro_f1(values: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """A `significance.Statistic` of `relation_counts`."""
+    """Return a `significance.Statistic` of `relation_counts`."""
     counts = np.einsum("bn,snc->bsc", times, values, optimize=True)
     gold, predicted, right = np.moveaxis(counts.reshape(*counts.shape[:2], 3, -1), 2, 0)
     return (200 * right / np.maximum(gold + predicted, 1)).mean(-1) if gold.shape[-1] else counts.sum(-1)

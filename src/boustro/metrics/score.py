@@ -44,7 +44,7 @@ class Score(Protocol):
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, as JSON can hold them."""
+        """Return all figures, as JSON can hold them."""
         ...
 
 
@@ -84,7 +84,7 @@ def score_text(scores: Mapping[str, Any]) -> str:
 
 
 def score_table(scores: Mapping[str, Any]) -> list[list[str]]:
-    """The figures of `Score.to_dict` as rows of text, the heads first."""
+    """Return the figures of `Score.to_dict` as rows of text, the heads first."""
     if "per_type" in scores:
         return _per_label(scores["per_type"] | {"all": scores}, "type", "entities")
     if "per_label" in scores:
@@ -175,7 +175,7 @@ class CorrelationScore(ShownScore):
         return self.spearman
 
     def to_dict(self) -> dict[str, Any]:
-        """The output of `--json`."""
+        """Return the output of `--json`."""
         return {name: getattr(self, name) for name in ("pearson", "spearman", "num_pairs", "signature")}
 
 

@@ -51,7 +51,7 @@ class SenseScore(ShownScore):
         return 100 * self.covered / self.total.gold if self.total.gold else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The output of `--json`."""
+        """Return the output of `--json`."""
         return {
             **_to_dict(self.total),
             "coverage": self.coverage,

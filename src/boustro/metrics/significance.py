@@ -75,7 +75,7 @@ class Drawn:
 
 
 def entity_counts(gold: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]]) -> np.ndarray:
-    """(sentences, 3) from the entities of each sentence."""
+    """Return (sentences, 3) from the entities of each sentence."""
     pairs = ((entity_keys(a), entity_keys(b)) for a, b in zip(gold, predicted, strict=True))
     return np.array([(len(a), len(b), len(a & b)) for a, b in pairs], np.int64).reshape(-1, 3)
 
@@ -99,7 +99,7 @@ def spearman(values: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def _ranks(x: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """(B, N) the rank of each of the numbers (N,) in each draw, around 0."""
+    """Return (B, N) the rank of each of the numbers (N,) in each draw, around 0."""
     order = np.argsort(x, kind="stable")
     starts = np.flatnonzero(np.diff(x[order], prepend=-np.inf) > 0)
     sizes = np.add.reduceat(times[:, order], starts, axis=1)  # (B, different numbers)
@@ -130,7 +130,7 @@ def bootstrap(
     seed: int = 0,
     groups: np.ndarray | None = None,
 ) -> list[Drawn]:
-    """The score of every system and seed on the same resampled examples, or groups of them.
+    """Return the score of every system and seed on the same resampled examples, or groups of them.
 
     `systems` have values (seeds, examples, C) each; their `seeds` are by default 0, 1, … `groups` (examples,) number
     what each belongs to, such as its document, from 0 without gaps; where all are in one, examples are drawn. Raises
@@ -159,7 +159,7 @@ def bootstrap(
 
 
 def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
-    """The second minus the first over the seeds that both have; `None` where they share none."""
+    """Return the second minus the first over the seeds that both have; `None` where they share none."""
     shared = [s for s in first.seeds if s in second.seeds]
     if not shared:
         return None
@@ -189,7 +189,7 @@ def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
 
 
 def interval(drawn: Drawn) -> tuple[float, float]:
-    """The 95% interval of the score of the first seed, see the module."""
+    """Return the 95% interval of the score of the first seed, see the module."""
     least, count = _least(drawn.statistic), int(drawn.groups.max(initial=0)) + 1
     share, variance = (float(drawn.scores[0]) - least) / (100 - least), float(drawn.resampled[:, 0].var())
     spread, t = share * (1 - share), _student(count)
@@ -207,14 +207,15 @@ def _student(count: int) -> float:
 
 
 def _least(statistic: Statistic) -> float:
-    """The lowest score: that of correlations is -100."""
+    """Return the lowest score: that of correlations is -100."""
     return -100.0 if statistic in (pearson, spearman) else 0.0
 
 
 def _exchanged(
     statistic: Statistic, first: np.ndarray, second: np.ndarray, groups: np.ndarray, differing: np.ndarray
 ) -> float:
-    """The share of all exchanges of the answers in differing groups after which systems (S, N, C) are as far apart."""
+    """Return the share of all exchanges of the answers in differing groups after which systems (S, N, C) are as far
+    apart."""
     number = np.full(int(groups.max()) + 1, len(differing))
     number[differing] = np.arange(len(differing))
     chosen = np.arange(2 ** len(differing))[:, None] >> np.arange(len(differing)) & 1
@@ -246,7 +247,7 @@ def interval_text(low: float, high: float, of: str = "95% interval", signs: bool
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """The p-values of one table, corrected for their number; `None`, where nothing was tested, stays `None`.
+    """Return the p-values of one table, corrected for their number; `None`, where nothing was tested, stays `None`.
 
     The smallest of m is multiplied by m, the next by m - 1, and so on: p 0.01, 0.04, 0.03  →  0.03, 0.06, 0.06
     """

@@ -66,7 +66,7 @@ class SpanCounts:
         return 200 * self.correct / both if both else 0.0
 
     def to_dict(self, counted: str) -> dict:
-        """The scores, and the number in the reference under the key `counted`."""
+        """Return the scores, and the number in the reference under the key `counted`."""
         return {"f1": self.f1, "precision": self.precision, "recall": self.recall, counted: self.gold}
 
 
@@ -98,7 +98,7 @@ class SpanScore(ShownScore):
         return self.total.recall
 
     def to_dict(self) -> dict:
-        """The output of `boustro evaluate --json`."""
+        """Return the output of `boustro evaluate --json`."""
         return {
             "f1": self.f1,
             "precision": self.precision,
@@ -155,6 +155,6 @@ def entity_keys(entities: Iterable[Entity]) -> set[tuple[str, int, int]]:
 
 
 def total_counts(per_label: dict[str, SpanCounts]) -> SpanCounts:
-    """All labels together: micro precision, recall and F1."""
+    """Return all labels together: micro precision, recall and F1."""
     rows = per_label.values()
     return SpanCounts(sum(c.gold for c in rows), sum(c.predicted for c in rows), sum(c.correct for c in rows))

@@ -49,7 +49,7 @@ BLOCK_NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
 
 
 def weight_shapes(config: PlainConfig) -> tuple[Shapes, Shapes]:
-    """The names and shapes of the weights below the pooler, and of its own."""
+    """Return the names and shapes of the weights below the pooler, and of its own."""
     width, inner = config.hidden_size, config.intermediate_size
     rows = (config.vocab_size, config.max_position_embeddings, config.type_vocab_size)
     shapes: Shapes = {

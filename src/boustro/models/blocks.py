@@ -29,8 +29,8 @@ class _Stop(Exception):
 
 
 def find_blocks(model: nn.Module, num_layers: int) -> list[nn.Module]:
-    """The model's blocks in order, of a model that also reads pictures those of its text; empty if it has no list of
-    that length."""
+    """Return the model's blocks in order, of a model that also reads pictures those of its text; empty if it has no
+    list of that length."""
     from transformers import PreTrainedModel
 
     text = model.get_decoder() if isinstance(model, PreTrainedModel) else model
@@ -82,7 +82,8 @@ def keep_causal(block: nn.Module) -> None:
 
 
 def causal_part(mask: Tensor | None, states: Tensor) -> Tensor:
-    """The mask (B, 1, P, P), hidden right of the diagonal too; `ValueError` for a mask of another form than this."""
+    """Return the mask (B, 1, P, P), hidden right of the diagonal too; `ValueError` for a mask of another form than
+    this."""
     num_pieces = states.shape[1]
     causal = torch.ones(num_pieces, num_pieces, dtype=torch.bool, device=states.device).tril()[None, None]
     if mask is None:  # sdpa: everything is visible

@@ -45,11 +45,11 @@ class Body(ABC):
         """By layer; the mask is 1 for real pieces, 0 for padding. `cache` has earlier pieces, and is given these."""
 
     def last(self, ids: Tensor, mask: Tensor) -> Float[Tensor, "B P D"]:
-        """The states of the last layer, where all blocks are loaded."""
+        """Return the states of the last layer, where all blocks are loaded."""
         return self.states(ids, mask)[-1]
 
     def new_cache(self) -> Any:
-        """An empty cache; masked LMs have none."""
+        """Return an empty cache; masked LMs have none."""
         raise NotImplementedError
 
 
@@ -119,11 +119,11 @@ class Found:
         return self.config is not None and is_packed(self.place) and CHANNELS_FILE in self.place.files
 
     def channel_facts(self, compute: torch.dtype) -> list[str]:
-        """The hash of what decides states besides the weights where products are in int8."""
+        """Return the hash of what decides states besides the weights where products are in int8."""
         return [self.place.sha256(CHANNELS_FILE)] if compute == INT8 else []
 
     def load(self, compute: torch.dtype, device: torch.device, num_blocks: int | None = None) -> Body | None:
-        """The body of this config, or its first blocks; `None` where transformers must load it."""
+        """Return the body of this config, or its first blocks; `None` where transformers must load it."""
         config = self.config
         depth = config and (num_blocks or config.num_hidden_layers)
         return config and _own_class(config.model_type)(str(self.place), config, depth, compute, device)

@@ -95,7 +95,7 @@ class LSTMStack(nn.Module):
         self.layers = nn.ModuleList([nn.LSTM(shape.width, shape.cells, **options) for _ in range(2)])
 
     def forward(self, x: Float[Tensor, "B Q D"]) -> Float[Tensor, "L B Q D"]:
-        """The states of both layers, the lower first."""
+        """Return the states of both layers, the lower first."""
         first, _ = self.layers[0](x)
         second, _ = self.layers[1](first)
         return torch.stack([first, first + second])
@@ -170,7 +170,7 @@ class SpeltTexts(NamedTuple):
 
 
 def spell_texts(texts: Sequence[Sequence[str]], max_letters: int) -> SpeltTexts:
-    """The input of an `Elmo`, and how many different words were cut."""
+    """Return the input of an `Elmo`, and how many different words were cut."""
     numbers = {word: row for row, word in enumerate(dict.fromkeys(word for text in texts for word in text), 1)}
     spelt, num_cut = spell_bytes(list(numbers), max_letters)
     longest = max(map(len, texts))

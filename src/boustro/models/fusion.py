@@ -80,7 +80,7 @@ def after(start: Sequence[int], texts: Int[Tensor, "B P"]) -> Int[Tensor, "B Q"]
 
 
 def in_text_order(states: Float[Tensor, "*L B Q R"], lengths: Lengths) -> Float[Tensor, "*L B Q R"]:
-    """The states of a reversed reading, in text order."""
+    """Return the states of a reversed reading, in text order."""
     order = (lengths[:, None] - torch.arange(states.shape[-2], device=states.device)).clamp(min=0)
     return states.gather(-2, order[:, :, None].expand(states.shape))
 
@@ -103,7 +103,7 @@ class FusionShape:
 
 
 def _per_tower(shape: FusionShape, make: Callable[[int], nn.Module]) -> nn.ModuleList:
-    """One module for the width of each tower, forward first."""
+    """Return one module for the width of each tower, forward first."""
     return nn.ModuleList([make(shape.forward_width), make(shape.backward_width)])
 
 
@@ -143,7 +143,7 @@ class AttentionFusion(nn.Module):
         return self.final(x + self.feed_forward(x))
 
     def _heads(self, x: Tensor) -> Tensor:
-        """(B, n, D) → (B, H, n, D / H)."""
+        """Return (B, n, D) → (B, H, n, D / H)."""
         return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
 
     def _mask(self, num_states: int, lengths: Tensor, nearest: int) -> Float[Tensor, "B H P K"]:

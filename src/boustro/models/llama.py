@@ -77,7 +77,7 @@ def weight_shapes(config: PlainConfig) -> tuple[Shapes, Shapes] | None:
 
 
 def block_weights(number: int) -> list[str]:
-    """The names of the weights of a block."""
+    """Return the names of the weights of a block."""
     return [f"model.layers.{number}.{part}.weight" for part in BLOCK_PARTS]
 
 
@@ -96,7 +96,7 @@ class KeyValues:
         self._kept = [(k.repeat_interleave(repeats, 0), v.repeat_interleave(repeats, 0)) for k, v in self._kept]
 
     def update(self, keys: Tensor, values: Tensor, block: int) -> tuple[Tensor, Tensor]:
-        """All of a block, with further ones."""
+        """Return all of a block, with further ones."""
         if block == len(self._kept):
             self._kept.append((keys, values))
         else:

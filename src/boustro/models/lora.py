@@ -48,7 +48,7 @@ class LoraShape:
 
 
 def find_peft() -> Any:
-    """The library; `ImportError` with the install command if it is missing."""
+    """Return the library; `ImportError` with the install command if it is missing."""
     try:
         import peft
     except ImportError as error:
@@ -103,7 +103,7 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
 
 
 def num_rows(folder: Path) -> int | None:
-    """How many rows the vocabulary of an adapter has, where it trained any of them."""
+    """Return how many rows the vocabulary of an adapter has, where it trained any of them."""
     with safe_open(folder / ADAPTER_FILE, "pt") as file:
         for name in file.keys():  # noqa: SIM118 (no mapping)
             if VOCABULARY.search(name):
@@ -113,7 +113,8 @@ def num_rows(folder: Path) -> int | None:
 
 
 def is_of_whole_lm(folder: Path) -> bool:
-    """Whether an adapter was trained on an LM with its head: its names then begin with the body's, `model.layers`."""
+    """Return whether an adapter was trained on an LM with its head: its names then begin with the body's,
+    `model.layers`."""
     with safe_open(folder / ADAPTER_FILE, "pt") as file:
         names = [name.removeprefix("base_model.model.") for name in file.keys()]  # noqa: SIM118 (no mapping)
     return all(name.startswith(("model.", "transformer.", "gpt_neox.", "lm_head.", "embed_out.")) for name in names)
@@ -153,7 +154,7 @@ def save_adaptation(folder: Path, adapted: Any, facts: Adaptation) -> None:
 
 
 def find_adaptation(path: Artefact) -> Adaptation | None:
-    """The `Adaptation` in a folder; None for any other path or name. `ValueError` for a damaged one."""
+    """Return the `Adaptation` in a folder; None for any other path or name. `ValueError` for a damaged one."""
     if path.kind != ADAPTATION:
         return None
     with path.opened(ADAPTATION):

@@ -50,7 +50,7 @@ class LMWithLoss(nn.Module):
         return {"loss": self.loss(states, targets)}
 
     def loss(self, states: Float[Tensor, "B T D"], targets: Int[Tensor, "B T"]) -> Float[Tensor, ""]:
-        """The mean loss of the last states."""
+        """Return the mean loss of the last states."""
         head = self.lm.get_output_embeddings()
         assert head is not None, "a causal LM has a head"
         return lm_loss(states, head, targets, finish=self.finish)
@@ -207,7 +207,8 @@ VectorsOf = Callable[[Int[Tensor, " C"]], Float[Tensor, "C d"]]
 
 
 def inclusion(counts: np.ndarray, num_drawn: int) -> Float[Tensor, " V"]:
-    """The probability with which each piece is drawn, so that about `num_drawn` are; all 1 where there are fewer.
+    """Return the probability with which each piece is drawn, so that about `num_drawn` are; all 1 where there are
+    fewer.
 
     A piece that was counted c times has weight (c + 1)^0.75, so every piece can be drawn.
 

@@ -36,7 +36,7 @@ SHRUNK = (1.0, 0.93, 0.86)
 def pack_tensors(
     weights: Mapping[str, Tensor], bits: int, before: "StoredWeights | None" = None
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a file, and its metadata; with 16 bits nothing is coded.
+    """Return the tensors of a file, and its metadata; with 16 bits nothing is coded.
 
     What was left uncoded `before`, in the packed file that they come from, is left so.
 
@@ -82,7 +82,7 @@ def encode_matrix(name: str, weight: Tensor, bits: int) -> tuple[UInt8[Tensor, "
 
 
 def _is_near(x: Float[Tensor, "B 32"], codes: Tensor, scales: Float[Tensor, "B 2"], top: int) -> bool:
-    """Whether no block has more error than a step between two codes, and float16's rounding, account for.
+    """Return whether no block has more error than a step between two codes, and float16's rounding, account for.
 
     Below float16's smallest normal number a scale loses its digits, and at last itself.
     """
@@ -145,7 +145,7 @@ class _Trial:
 
 
 def decoded(codes: Float[Tensor, "B 32"], scale: Float[Tensor, " B"], minimum: Float[Tensor, " B"]) -> Tensor:
-    """(B, 32) in float32; the product is exact there, so that all who compute it have the same values."""
+    """Return (B, 32) in float32; the product is exact there, so that all who compute it have the same values."""
     return torch.addcmul(minimum[:, None], scale[:, None], codes)
 
 
@@ -179,7 +179,7 @@ class StoredWeights:
         return self.shapes.keys() - self._layout.keys()
 
     def read(self, name: str, dtype: torch.dtype | None = None) -> Tensor:
-        """One of them, by default in the type of the file, a packed one in float32."""
+        """Return one of them, by default in the type of the file, a packed one in float32."""
         if name not in self._layout:
             return self._file.get_tensor(name).to(dtype)
         shape = self.shapes[name]
@@ -192,7 +192,7 @@ class StoredWeights:
         return values.flatten()[: torch.Size(shape).numel()].view(shape)
 
     def rows(self, name: str, dtype: torch.dtype, device: torch.device) -> "StoredRows":
-        """The rows of one of them, on a device."""
+        """Return the rows of one of them, on a device."""
         shape = self.shapes[name]
         if name not in self._layout or shape[1] % BLOCK_VALUES:
             return StoredRows(shape, dtype, self.read(name, dtype).to(device))
@@ -226,7 +226,7 @@ class StoredRows:
 
 
 def is_packed(path: ModelPlace) -> bool:
-    """Whether a folder has packed weights."""
+    """Return whether a folder has packed weights."""
     return (Path(path) / PACKED_FILE).is_file()
 
 

@@ -41,7 +41,7 @@ def load_placed(
     spread: bool = False,
     **options: Any,
 ) -> Any:
-    """The frozen model as `make.from_pretrained` gives it: on `device`, or `spread` from there.
+    """Return the frozen model as `make.from_pretrained` gives it: on `device`, or `spread` from there.
 
     `options` are those of `load_pretrained`. Raises as it does.
     """
@@ -93,7 +93,8 @@ VERIFIED = frozenset(f"{CAUSAL} {MASKED}".split())
 
 
 def shortened(config: "PreTrainedConfig", num_blocks: int) -> "PreTrainedConfig | None":
-    """A copy for the first `num_blocks` blocks, at least one; None for a config that is as short, or not to be cut.
+    """Return a copy for the first `num_blocks` blocks, at least one; None for a config that is as short, or not to be
+    cut.
 
     Of a model that also reads pictures, the blocks of the text are meant.
     """

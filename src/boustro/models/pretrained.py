@@ -40,7 +40,7 @@ ModelKind = Literal["causal", "masked"]
 
 
 def architecture_kind(config: "PretrainedConfig") -> ModelKind | None:
-    """Whether an architecture is a masked or a causal LM; None for neither.
+    """Return whether an architecture is a masked or a causal LM; None for neither.
 
     A BERT made a decoder is causal, and so is an LM that also reads pictures; an encoder-decoder is neither, whatever
     lists transformers has it in.
@@ -57,14 +57,14 @@ def architecture_kind(config: "PretrainedConfig") -> ModelKind | None:
 
 
 def causal_class(config: "PretrainedConfig") -> Any:
-    """The auto class of a causal LM with its head."""
+    """Return the auto class of a causal LM with its head."""
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     return AutoModelForImageTextToText if _reads_pictures(config) else AutoModelForCausalLM
 
 
 def _reads_pictures(config: "PretrainedConfig") -> bool:
-    """Whether transformers knows a causal LM only as part of a model that also reads pictures."""
+    """Return whether transformers knows a causal LM only as part of a model that also reads pictures."""
     from transformers.models.auto import modeling_auto as known
 
     text = config.get_text_config()
@@ -92,7 +92,7 @@ def refuse_no_causal_lm(name: str, config: "PretrainedConfig") -> None:
 
 
 def first_position(config: Any) -> int:
-    """The position of the first piece: 0, but in RoBERTa and similar models the padding piece's id + 1."""
+    """Return the position of the first piece: 0, but in RoBERTa and similar models the padding piece's id + 1."""
     return config.pad_token_id + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
 
 
@@ -233,7 +233,8 @@ NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm")
 
 
 def final_norm(model: nn.Module, folder: str) -> nn.Module:
-    """The final norm of a body of transformers; if the body has no weights, those of the norm are read from `folder`.
+    """Return the final norm of a body of transformers; if the body has no weights, those of the norm are read from
+    `folder`.
 
     Raises `ValueError` where it is not found.
     """

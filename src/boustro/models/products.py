@@ -45,7 +45,7 @@ class FloatProduct:
         self._weight, self._bias, self._norm = weight.T.contiguous().T, bias, norm
 
     def __call__(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """(…, K) → (…, N); `rows` (…, 1), in float32, is what the norm multiplies rows by."""
+        """Return (…, K) → (…, N); `rows` (…, 1), in float32, is what the norm multiplies rows by."""
         if rows is not None:
             x = normed(x, rows, self._norm)
         return F.linear(x, self._weight, self._bias)
@@ -87,7 +87,7 @@ class Int8Product:
         return self
 
     def __call__(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """(…, K) → (…, N), in float32."""
+        """Return (…, K) → (…, N), in float32."""
         narrowed = x * self._narrowing
         largest = torch.maximum(narrowed.amax(-1, keepdim=True), narrowed.amin(-1, keepdim=True).neg_())
         largest.clamp_min_(LEAST_DIVISOR)
@@ -105,7 +105,7 @@ def normed(x: Tensor, rows: Tensor, scale: Tensor | None) -> Tensor:
 
 
 def _largest(x: Tensor, axis: int) -> Tensor:
-    """The largest size of a number along an axis, without a copy of all sizes."""
+    """Return the largest size of a number along an axis, without a copy of all sizes."""
     return torch.maximum(x.amax(axis), x.amin(axis).neg_())
 
 
@@ -132,7 +132,7 @@ class ProductReader:
         return self._stored.read(name, self._state_type).to(self._device)
 
     def product(self, weights: Sequence[str], biases: Sequence[str] = (), norm: str | None = None) -> Product:
-        """The outputs of all these, side by side; behind the norm of this name."""
+        """Return the outputs of all these, side by side; behind the norm of this name."""
         weight = torch.cat([*map(self.read, weights)])
         bias = torch.cat([*map(self.read, biases)]) if biases else None
         scale = self.read(norm) if norm else None
@@ -161,7 +161,7 @@ def exact_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None,
 
 
 def works() -> bool:
-    """Whether products in int8 are right here: sums of the largest codes too, which saturate if they are not."""
+    """Return whether products in int8 are right here: sums of the largest codes too, which saturate if they are not."""
     if ENGINE not in torch.backends.quantized.supported_engines:
         return False
     generator = torch.Generator().manual_seed(0)
@@ -195,7 +195,7 @@ class TypicalInputs:
 
 
 def typical_inputs(watched: Mapping[str, torch.nn.Module], first: int, run: Callable[[], Any]) -> dict[str, Tensor]:
-    """The `TypicalInputs` of modules, by name, in all that `run()` computes."""
+    """Return the `TypicalInputs` of modules, by name, in all that `run()` computes."""
     inputs = TypicalInputs(first)
 
     def watch(name: str) -> Any:

@@ -91,7 +91,7 @@ class Fields:
         return {*self.has, *self.gold, *self.also, *(key for keys in self.texts for key in keys)}
 
     def __call__(self, record: Mapping[str, Any]) -> bool:
-        """Whether a record has them; no record has those that are not named."""
+        """Return whether a record has them; no record has those that are not named."""
         texts = not self.texts or any(all(isinstance(record.get(key), str) for key in keys) for keys in self.texts)
         known = texts and all(key in record for key in self.has) and not any(key in record for key in self.lacks)
         gold = not self.gold or any(key in record and fits(record[key]) for key, fits in self.gold.items())
@@ -138,7 +138,7 @@ class Entry:
     """Labelled data with all that was noted, read without a model; by default what the class reads and counts."""
 
     def task(self) -> "type[Task[Any, Any]]":
-        """The task's class."""
+        """Return the task's class."""
         return getattr(import_module(self.module), self.name)
 
     def read(self, data: Any, options: "DataOptions") -> "Loaded":
@@ -296,7 +296,7 @@ EXPORT = "export"
 
 
 def task_class(name: str) -> "type[Task[Any, Any]]":
-    """The class of a task; `ValueError` for an unknown name."""
+    """Return the class of a task; `ValueError` for an unknown name."""
     return choose(name, TASKS, "task").task()
 
 
@@ -329,7 +329,7 @@ def kept_columns(folder: ModelPlace) -> dict[str, Any]:
 
 
 def gives_none(folder: ModelPlace) -> bool:
-    """Whether the model of a folder may answer that a text has no label; not where that cannot be read."""
+    """Return whether the model of a folder may answer that a text has no label; not where that cannot be read."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         return Artefact.of(folder).json("config.json")["labelling"].get("least") is not None
     return False

@@ -75,7 +75,7 @@ class Label(str):
 
     @classmethod
     def of(cls, answer: Answer, values: Mapping[str, Any]) -> "Label":
-        """The most probable label of an answer; `values` are the labels that are no texts, by name."""
+        """Return the most probable label of an answer; `values` are the labels that are no texts, by name."""
         (name,), (score,) = answer.tags, answer.scores
         return cls(name, score, answer.probabilities or {}, values.get(name))
 
@@ -109,7 +109,7 @@ class Label(str):
         return _as_marks({self.label or NO_LABEL: self.score})
 
     def to_dict(self) -> dict[str, Any]:
-        """Its fields by name, as JSON can hold them."""
+        """Return its fields by name, as JSON can hold them."""
         return {
             "label": self.label or None,
             "score": short_score(self.score),
@@ -149,7 +149,7 @@ class LabelSet(tuple[Any, ...]):
 
     @classmethod
     def of(cls, answer: Answer, values: Mapping[str, Any]) -> "LabelSet":
-        """The labels of an answer; `values` are those that are no texts, by name."""
+        """Return the labels of an answer; `values` are those that are no texts, by name."""
         return cls([values.get(name, name) for name in answer.tags], answer.tags, answer.probabilities or {})
 
     @property

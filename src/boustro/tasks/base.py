@@ -198,7 +198,8 @@ class Task(Estimator, ABC, Generic[Input, Result]):
         return list(self._fitted.labelling.types) if self._fitted else []
 
     def encoder(self, cached: bool = False) -> "Encoder":
-        """The encoder, see `Reader.encoder`; `ValueError` where its LMs are not those that the head was trained on."""
+        """Return the encoder, see `Reader.encoder`; `ValueError` where its LMs are not those that the head was trained
+        on."""
         return self.plan.reader.encoder(cached)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -269,8 +270,7 @@ class Task(Estimator, ABC, Generic[Input, Result]):
         return self
 
     def learn(self, given: Examples, seed: int = 1, seconds: float = 0.0, plan: Plan[Any] | None = None) -> Self:
-        """Train on examples that are read already, see `fitting.choice.fit_best`; by default by the plan of this
-        model."""
+        """Train on examples that are read, see `fitting.choice.fit_best`; by default by the plan of this model."""
         from boustro.tasks.fitting.choice import fit_best
 
         self.fitted = fit_best(plan or self._asked, self._params["head"], given, seed, seconds)
@@ -331,7 +331,7 @@ class Task(Estimator, ABC, Generic[Input, Result]):
         return "" if self._foreign is None else self._foreign.say(texts)
 
     def take_languages(self) -> dict[str, int]:
-        """The languages of the inputs so far, see `ForeignTexts.take`; for work that several processes share."""
+        """Return the languages of the inputs so far, see `ForeignTexts.take`; for work that several processes share."""
         return {} if self._foreign is None else self._foreign.take()
 
     @overload
@@ -339,7 +339,7 @@ class Task(Estimator, ABC, Generic[Input, Result]):
     @overload
     def predict(self, given: Iterable[Input]) -> list[Result]: ...
     def predict(self, given: Any) -> Result | list[Result]:
-        """The answer for an input, or the answers for several.
+        """Return the answer for an input, or the answers for several.
 
         Args:
             given: An input, or any iterable of inputs: a list, a generator, a column of a data frame.

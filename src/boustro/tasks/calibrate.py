@@ -77,7 +77,8 @@ class Temperature(Companion):
 
 
 def best_temperature(scores: np.ndarray, right: np.ndarray) -> float:
-    """The temperature of the greatest likelihood; `scores` (G, E) at each of `GRID` of answers that are right or not.
+    """Return the temperature of the greatest likelihood; `scores` (G, E) at each of `GRID` of answers that are right or
+    not.
 
     1 where all are right, or none is.
     """
@@ -96,7 +97,7 @@ def calibration(
     answers: Sequence[Answer],
     again: Callable[[], Sequence[Answer]] | None,
 ) -> dict[str, Any]:
-    """The calibration error (0 to 1) of answers, and with a temperature that of the answers without it.
+    """Return the calibration error (0 to 1) of answers, and with a temperature that of the answers without it.
 
     Empty for tasks whose answers have no probability. `again` gives the answers for the examples anew; `None` where
     they do not depend on a temperature alone.
@@ -118,7 +119,7 @@ def calibration(
 
 
 def _scores(labelling: Labelling, head: "Head", examples: Sequence[Any], inputs: HeadInputs) -> tuple[np.ndarray, Any]:
-    """(G, E) the probability of each answer at each temperature of `GRID`, and (E,) whether it is right."""
+    """Return (G, E) the probability of each answer at each temperature of `GRID`, and (E,) whether it is right."""
     from boustro.heads.training import mix_all, predict_mixed
 
     if isinstance(head.options, SequenceOptions):
@@ -133,7 +134,7 @@ def _scores(labelling: Labelling, head: "Head", examples: Sequence[Any], inputs:
 
 
 def _between(scores: np.ndarray, temperature: float) -> np.ndarray:
-    """(E,) the scores at a temperature, from those at the two nearest of `GRID`."""
+    """Return (E,) the scores at a temperature, from those at the two nearest of `GRID`."""
     place = float(np.interp(np.log(temperature), np.log(GRID), np.arange(len(GRID))))
     low = min(int(place), len(GRID) - 2)
     return scores[low] + (place - low) * (scores[low + 1] - scores[low])

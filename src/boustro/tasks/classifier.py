@@ -56,7 +56,7 @@ ENOUGH = 200
 
 
 def text_as_one(given: str, name: str) -> list[InputPart]:
-    """The whole text as one example."""
+    """Return the whole text as one example."""
     placed = whole_text(given, name)
     return [InputPart(placed.sentence, placed.places)]
 
@@ -114,7 +114,7 @@ class Classifier(Task[str, Label]):
         encoder: str | None = None,
         device: str | None = None,
     ) -> Self:
-        """A classifier that knows its labels by their names alone; no text is labelled.
+        """Return a classifier that knows its labels by their names alone; no text is labelled.
 
             means = {"delivery": "", "payment": "", "praise": "thanks or a compliment"}
             classifier = Classifier.from_labels(means, texts)
@@ -139,7 +139,7 @@ class Classifier(Task[str, Label]):
         return from_labels(cls, labels, texts, several=several, none=none, encoder=encoder, device=device)
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
-        """(texts, labels): the probability of each label, in the order of `classes_`.
+        """Return (texts, labels): the probability of each label, in the order of `classes_`.
 
         Raises `ValueError`, with the place, for what is not a string.
         """
@@ -203,7 +203,7 @@ class TextRegressor(Task[str, float]):
 
 
 def settled(plan: Plan[ClassifierConfig], train: Sequence[Sentence], weak: bool) -> Plan[ClassifierConfig]:
-    """The plan of a classifier with what its options leave to the texts, see `ClassifierConfig.settled`."""
+    """Return the plan of a classifier with what its options leave to the texts, see `ClassifierConfig.settled`."""
     from boustro.encoders.spec import Spec  # here, because it imports torch
 
     kind, options, config = plan.head_kind, plan.head_options, plan.config
@@ -243,7 +243,7 @@ class Weighed:
     table: WordTable | None = None
 
     def add(self, outputs: Sequence[np.ndarray], texts: Sequence[Sentence], labelling: TextLabelling) -> np.ndarray:
-        """(S, C): the head's scores for texts and those of their words, weighed."""
+        """Return (S, C): the head's scores for texts and those of their words, weighed."""
         if not len(texts):
             return np.zeros((0, len(labelling.labels)))
         found = _scores(self.model, self.table, texts)
@@ -347,7 +347,7 @@ class NoLabel(Companion):
 
 
 def _vectors(table: WordTable | None, texts: Sequence[Sequence[str]]) -> np.ndarray:
-    """(S, K, D): those that a table has of texts."""
+    """Return (S, K, D): those that a table has of texts."""
     return table.describe(texts) if table else np.zeros((len(texts), 0, 0), np.float32)
 
 

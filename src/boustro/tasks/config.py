@@ -62,7 +62,7 @@ class TaskConfig(PresetOptions, ReadingOptions):
 
     @classmethod
     def of_folder(cls, path: Artefact, saved: Mapping[str, Any]) -> Self:
-        """The options that a trained folder names; `ValueError` where its LM was read in fewer bits, as earlier
+        """Return the options that a trained folder names; `ValueError` where its LM was read in fewer bits, as earlier
         versions did."""
         options = dict(saved)
         if bits := options.pop("quantise", None):
@@ -79,18 +79,18 @@ class TaskConfig(PresetOptions, ReadingOptions):
 
     @classmethod
     def named_heads(cls, named: Sequence[str]) -> list[str]:
-        """The kinds that these are, `auto` being several."""
+        """Return the kinds that these are, `auto` being several."""
         few = list(dict.fromkeys([*(kind for _, kind in cls.few_heads), cls.default_head]))
         return list(dict.fromkeys(kind for name in named for kind in (few if name == AUTO else [name])))
 
     @classmethod
     def heads(cls) -> list[str]:
-        """The kinds of heads that the task may have."""
+        """Return the kinds of heads that the task may have."""
         return [kind for kind, made in HEADS.items() if made.labelling in cls.labellings]
 
     @classmethod
     def check_head(cls, kind: str, option: str | None = None) -> HeadKind:
-        """A kind of head; `OptionError` for one that is not the task's, and for an option that only others have.
+        """Return a kind of head; `OptionError` for one that is not the task's, and for an option that only others have.
 
         Raises `ValueError` for an unknown one, with those of this task.
         """
@@ -106,7 +106,7 @@ class TaskConfig(PresetOptions, ReadingOptions):
 
     @classmethod
     def choose(cls, kind: str, preset: str, chosen: Mapping[str, Any]) -> tuple[Self, HeadOptions]:
-        """The options of the task and of its head: a preset, and the chosen ones over it.
+        """Return the options of the task and of its head: a preset, and the chosen ones over it.
 
         Raises `OptionError` for a head or an option that the task does not have, and for an option of another head. A
         preset is for all heads: each takes what it has.
@@ -125,12 +125,12 @@ class TaskConfig(PresetOptions, ReadingOptions):
         return cls.make(preset, **rest), made.options(**{**of_preset, **of_head})
 
     def default_encoder(self) -> str:
-        """The spec of the encoder where none is given."""
+        """Return the spec of the encoder where none is given."""
         return "starter"
 
     def reading_of(self, spec: str) -> ReadingOptions:
-        """How an encoder is read: as the options say. Where these are the task's own, a memory of words is read as it
-        was made, which is at the highest layer and where its LMs are read by default."""
+        """Return how an encoder is read: as the options say. Where these are the task's own, a memory of words is read
+        as it was made, which is at the highest layer and where its LMs are read by default."""
         from boustro.encoders.spec import Spec
 
         reading, own = self.reading(), type(self)()
@@ -152,8 +152,8 @@ class TaskConfig(PresetOptions, ReadingOptions):
         return (Thresholds(),)
 
     def settled(self, plan: "Plan[Any]", train: Sequence[Any], weak: bool) -> "Plan[Any]":
-        """The plan with what these options of it leave to the labelled examples, and to whether there are weak ones. By
-        default nothing."""
+        """Return the plan with what these options of it leave to the labelled examples, and to whether there are weak
+        ones. By default nothing."""
         return plan
 
 
@@ -237,8 +237,8 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
         return Widening(mentions=self.pool_mentions, spelling=self.spelling)
 
     def default_encoder(self) -> str:
-        """All of the package for words; for text that arrives the pair with its memory only, and the pair alone where
-        the options read other vectors than the memory has."""
+        """Return all of the package for words; for text that arrives the pair with its memory only, and the pair alone
+        where the options read other vectors than the memory has."""
         as_remembered = self.pooling is None and self.spacing == "natural" and self.start_piece == self.prefix == "auto"
         known = as_remembered and self.layers in ("auto", "all", "last")
         return super().default_encoder() if not known else FAST if self.live else LARGE
@@ -282,7 +282,7 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     for no table. By default that of the package beside its own LMs."""
 
     def default_encoder(self) -> str:
-        """The sentence encoder of the package."""
+        """Return the sentence encoder of the package."""
         return SHIPPED_SENTENCES
 
     def companions(self) -> "tuple[Companion, ...]":
@@ -343,7 +343,7 @@ class SimilarityConfig(PairConfig):
     default_head: ClassVar[str] = "pair-score"
 
     def default_encoder(self) -> str:
-        """The pair of the package and its table of words."""
+        """Return the pair of the package and its table of words."""
         return f"starter+{SHIPPED_TABLE}"
 
 
@@ -422,7 +422,7 @@ class EmbedConfig(TextReading, TaskConfig):
     reads: ClassVar[Reads] = "text"
 
     def default_encoder(self) -> str:
-        """The table of words of the package."""
+        """Return the table of words of the package."""
         return SHIPPED_TABLE
 
     def settled(self, plan: "Plan[Any]", train: Sequence[Any], weak: bool) -> "Plan[Any]":

@@ -67,7 +67,7 @@ def _config(fitted: Fitted) -> dict[str, Any]:
 
 
 def _encoder_of(saved: Mapping[str, Any]) -> str:
-    """The spec of a folder's encoder; that of an older one whose `starter-large` had no network of names."""
+    """Return the spec of a folder's encoder; that of an older one whose `starter-large` had no network of names."""
     older = saved["encoder"] == LARGE and not any(stream[4:] for stream in saved["streams"])
     return LARGE_WITHOUT_NAMES if older else saved["encoder"]
 

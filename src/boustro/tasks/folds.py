@@ -100,7 +100,8 @@ def num_different(examples: Sequence[Any], most: int | None = None) -> int:
 
 
 def unlearned(learned: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
-    """(N,) whether each of the others has no text that a learned example has, without case, punctuation and space."""
+    """Return (N,) whether each of the others has no text that a learned example has, without case, punctuation and
+    space."""
     sentences = [example.shared for example in (*learned, *others)]
     owners = np.repeat(np.arange(len(sentences)), [*map(len, sentences)])
     texts = number_alike([part.words for own in sentences for part in own], EQUAL)
@@ -109,19 +110,20 @@ def unlearned(learned: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
 
 
 def _largest(groups: np.ndarray) -> float:
-    """The share of the largest group; more than any may have where there is one group alone."""
+    """Return the share of the largest group; more than any may have where there is one group alone."""
     sizes = np.bincount(groups)
     return sizes.max() / len(groups) if np.count_nonzero(sizes) > 1 else 2.0
 
 
 def drawn_together(examples: Sequence[Any]) -> np.ndarray:
-    """The groups of examples that a bootstrap draws as one: documents, and copies of a text, however many there are."""
+    """Return the groups of examples that a bootstrap draws as one: documents, and copies of a text, however many there
+    are."""
     return kin(examples, most=1).groups
 
 
 def left_out(kinship: Kinship, num_folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(learned, left out) numbers of examples, for each of at most `num_folds` parts; 1 leaves out about one fifth,
-    once.
+    """Yield (learned, left out) numbers of examples, for each of at most `num_folds` parts; 1 leaves out about one
+    fifth, once.
 
     Parts are as even as the groups allow. Raises `TooFew` for fewer than two examples.
     """

@@ -62,5 +62,5 @@ OUT_ENDINGS = ", ".join(form.endings[0] for form in FORMS.values() if form.endin
 
 
 def form_at(path: Path | None) -> FileForm | None:
-    """The form of a file that is written, by its name."""
+    """Return the form of a file that is written, by its name."""
     return None if path is None else BY_ENDING.get(path.suffix.lower())

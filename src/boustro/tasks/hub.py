@@ -55,7 +55,7 @@ def write_card(folder: str | Path, name: str | None = None) -> Path:
 
 
 def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> str:
-    """The card as Markdown, from a folder's config.json and manifest; `name` as in `write_card`."""
+    """Return the card as Markdown, from a folder's config.json and manifest; `name` as in `write_card`."""
     from jinja2 import Environment, FileSystemLoader
 
     from boustro.tasks.fitting.estimate import (  # with torch, which opening a folder of the Hub does without
@@ -92,7 +92,7 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
 
 
 def local_models(config: dict[str, Any]) -> list[str]:
-    """The encoder's parts that are folders on the machine where the head was trained."""
+    """Return the encoder's parts that are folders on the machine where the head was trained."""
     return [part for part in config["encoder"].split("+") if _kind_and_path(part)[1].is_absolute()]
 
 
@@ -131,7 +131,7 @@ def _metadata(config: dict[str, Any], name: str) -> "ModelCardData":
 
 
 def _encoder_rows(config: dict[str, Any]) -> Iterator[list[str]]:
-    """The cells of the models of an encoder, and of its memories of words."""
+    """Yield the cells of the models of an encoder, and of its memories of words."""
     models, shares = _models(config["encoder_identity"]), config["record"].get("layer_weights", {})
     shares = {name: values for name, values in shares.items() if not name.endswith(AS_POOLED) and name != SPELLING}
     if len(shares) != len(models):  # one model twice
@@ -148,7 +148,7 @@ def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _models(identity: dict[str, Any]) -> list[dict[str, Any]]:
-    """The models of an encoder, and those that its memories of words belong to."""
+    """Return the models of an encoder, and those that its memories of words belong to."""
     parts = identity.get("parts", [identity])
     return [model for part in parts for model in (_models(part["base"]) if "base" in part else [part])]
 
@@ -159,7 +159,7 @@ def _kind_and_path(part: str) -> tuple[str, Path]:
 
 
 def _shown(part: str) -> str:
-    """A part of a spec; of a local model's path only the last folder, because paths may be private."""
+    """Return a part of a spec; of a local model's path only the last folder, because paths may be private."""
     kind, path = _kind_and_path(part)
     return kind + path.name if path.is_absolute() or str(path).startswith(("..", "~")) else part
 

@@ -47,26 +47,27 @@ class TextInputs:
     offsets: Offsets | None = None
 
     def as_input(self, given: Any, place: str) -> Any:
-        """An input as the task needs it; `ValueError`, with the place, for anything else."""
+        """Return an input as the task needs it; `ValueError`, with the place, for anything else."""
         return as_text(given, place)
 
     def is_input(self, given: Any) -> bool:
-        """Whether this is a single input, and not several."""
+        """Return whether this is a single input, and not several."""
         return isinstance(given, str)
 
     def labelled(self, given: Any, label: Any, place: str) -> Any:
-        """An input and its label, given from Python, as `read` takes them; `ValueError` with the place.
+        """Return an input and its label, given from Python, as `read` takes them; `ValueError` with the place.
 
         By default a tuple of both; a pair of texts becomes the first two of three.
         """
         return (*given, label) if isinstance(given, tuple) else (given, label)
 
     def parse_line(self, line: str, place: str) -> Any:
-        """The input on a line of a file; `ValueError`, with the place, where there is none."""
+        """Return the input on a line of a file; `ValueError`, with the place, where there is none."""
         return line
 
     def parse_value(self, value: Any, place: str) -> Any:
-        """The input that a JSON value stands for: a text, or an object with a `text`; `ValueError` for others."""
+        """Return the input that a JSON value stands for: a text, or an object with a `text`; `ValueError` for
+        others."""
         if isinstance(value, Mapping):
             key = next((key for key in TEXT_KEYS if key in value), None)
             if key is None:
@@ -88,7 +89,7 @@ class TextInputs:
         return [self.as_input(item, place) for place, item in named]
 
     def parts(self, inputs: Iterable[Any]) -> list[list[InputPart]]:
-        """The examples of each of some inputs that were checked."""
+        """Return the examples of each of some inputs that were checked."""
         what = self.given.partition(" ")[2]
         return [list(self.split(item, f"{what} {number}")) for number, item in enumerate(inputs)]
 
@@ -124,7 +125,7 @@ class ObjectInputs(TextInputs):
         return self.as_input(value, place)
 
     def parse_line(self, line: str, place: str) -> Any:
-        """A JSON object."""
+        """Return a JSON object."""
         return self.parse_value(parse_record(line, place), place)
 
 
@@ -136,7 +137,7 @@ class GivenRecord(NamedTuple):
 
 
 def whole_record(given: GivenRecord, name: str) -> list[InputPart]:
-    """The whole input as one example."""
+    """Return the whole input as one example."""
     return [InputPart(given.example, getattr(given.example, "places", ()))]
 
 

@@ -56,8 +56,8 @@ TOO_FEW = "texts, which are too few to learn from: the names alone decide"
 
 
 def parse_labels(given: Sequence[str]) -> dict[str, str]:
-    """The meaning of each label of a command line: `["delivery,praise: thanks, or a compliment"]` → `{"delivery":
-    "delivery", "praise": "thanks, or a compliment"}`.
+    """Return the meaning of each label of a command line: `["delivery,praise: thanks, or a compliment"]` →
+    `{"delivery": "delivery", "praise": "thanks, or a compliment"}`.
 
     Of one string, commas before the first colon part names (`part_values`); of several, each is one label. Raises
     `ValueError` where another label may begin behind the colon.
@@ -84,8 +84,8 @@ def cut_names(means: Mapping[str, str]) -> dict[str, int]:
 
 
 def given_labels(given: Any) -> dict[str, str]:
-    """The meaning of each label given from Python: a dict has them, and other names say what they mean, whatever marks
-    they have. A string is read as on a command line. Names that are numbers are `TypedLabel`s.
+    """Return the meaning of each label given from Python: a dict has them, and other names say what they mean, whatever
+    marks they have. A string is read as on a command line. Names that are numbers are `TypedLabel`s.
 
     Raises `ValueError` for what names no label, for a label that is given twice, and for a description that is no text.
     """
@@ -128,7 +128,7 @@ def check_labels(means: Mapping[str, str], several: bool) -> None:
 
 
 def spoken(means: Mapping[str, str]) -> dict[str, str]:
-    """The words that are read for each label, without labels whose name says nothing."""
+    """Return the words that are read for each label, without labels whose name says nothing."""
     return {name: readable(text) or text for name, text in means.items() if not says_nothing(text)}
 
 

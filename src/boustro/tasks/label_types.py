@@ -164,7 +164,7 @@ def read_types(encoder: "Encoder", means: Mapping[str, str]) -> Float[np.ndarray
 
 
 def kinds_of_types(encoder: "Encoder", kinds: Sequence[str], types: Iterable[str]) -> Float[np.ndarray, "T K"]:
-    """The probability of each kind for each type: 1 for a type that is called as the kind is."""
+    """Return the probability of each kind for each type: 1 for a type that is called as the kind is."""
     called = [aliases(kind) for kind in kinds]
     spelt = ([name for name in names if len(name) > LONGEST_CODE] or names for names in called)
     vectors = _unit(np.stack([_read(encoder, [name.lower() for name in names]).mean(0) for names in spelt]))

@@ -84,7 +84,7 @@ class TextPair(Example):
             yield replace(self, second=second, marks=self._marks(1, i))
 
     def _marks(self, part: int, word: int) -> Marks | None:
-        """The marks after this word of this part is left out."""
+        """Return the marks after this word of this part is left out."""
         if self.marks is None:
             return None
         moved = frozenset(m - (m > word) for m in self.marks[part] if m != word)
@@ -92,7 +92,8 @@ class TextPair(Example):
 
 
 def make_pair(record: Any, where: str) -> TextPair:
-    """The texts of two strings, or of a record, without label and score; `ValueError`, with the place, for others."""
+    """Return the texts of two strings, or of a record, without label and score; `ValueError`, with the place, for
+    others."""
     record = as_dict(record, PAIR_KEYS[0])
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected two texts, got {shorten(record)}")
@@ -144,7 +145,7 @@ PAIRS = {
 
 
 def side_features(pairs: Sequence[TextPair]) -> np.ndarray:
-    """(all words of all pairs, PAIR_FEATURES)."""
+    """Return (all words of all pairs, PAIR_FEATURES)."""
     rows = []
     for pair in pairs:
         lower = [frozenset(word.lower() for word in part.words) for part in pair.parts]
@@ -183,7 +184,7 @@ Result = TypeVar("Result")
 
 
 def _as_tuple(given: Any) -> Any:
-    """The row of an array as a pair."""
+    """Return the row of an array as a pair."""
     return tuple(given.tolist()) if isinstance(given, np.ndarray) else given
 
 
@@ -197,7 +198,7 @@ class PairInputs(RecordInputs):
         return super().labelled(_as_tuple(given), label, place)
 
     def parse_line(self, line: str, place: str) -> GivenRecord:
-        """A JSON object with two texts, or two texts with a tab between them."""
+        """Return a JSON object with two texts, or two texts with a tab between them."""
         is_object = line.lstrip().startswith("{")
         return super().parse_line(line, place) if is_object else self.as_input(tuple(line.split("\t")), place)
 

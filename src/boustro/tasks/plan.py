@@ -72,17 +72,18 @@ class Plan(Generic[Config]):
         return self.config.companions()
 
     def settings(self) -> dict[str, Any]:
-        """The values of all options, those of the head too."""
+        """Return the values of all options, those of the head too."""
         return {**asdict(self.config), **asdict(self.head_options)}
 
     def on_device(self) -> "Plan[Config]":
-        """The plan on the device that its reader names, where it was copied to."""
+        """Return the plan on the device that its reader names, where it was copied to."""
         from boustro.hardware import find_device
 
         return replace(self, device=find_device(self.reader.device))
 
     def running_texts(self, examples: Iterable[Any]) -> Iterator[str]:
-        """The texts of examples, each with all its parts; sentences of one document that follow each other are one."""
+        """Yield the texts of examples, each with all its parts; sentences of one document that follow each other are
+        one."""
 
         def document(numbered: tuple[int, Any]) -> str | int:
             return next((part.document for part in numbered[1].parts if part.document), numbered[0])
@@ -97,8 +98,8 @@ class Plan(Generic[Config]):
         return self if named else self.reading_alone()
 
     def for_languages_of(self, examples: Sequence[Any], named: bool) -> tuple["Plan[Config]", str]:
-        """The plan with the encoder of many languages, where nobody `named` one and that of the package does not read
-        the examples; and what is said of their languages."""
+        """Return the plan with the encoder of many languages, where nobody `named` one and that of the package does not
+        read the examples; and what is said of their languages."""
         spec, texts = self.reader.spec, self.running_texts(examples)
         if named or spec != SHIPPED_SENTENCES:
             return self, foreign_note(texts) if is_shipped(spec) else ""
@@ -108,7 +109,7 @@ class Plan(Generic[Config]):
         return self if chosen == spec else plan, said(notices)
 
     def reading_alone(self) -> "Plan[Config]":
-        """The plan that reads each sentence by itself, not in its document."""
+        """Return the plan that reads each sentence by itself, not in its document."""
         if self.config.context == "sentence":
             return self
         return replace(self, config=replace(self.config, context="sentence"), reader=self.reader.alone())
@@ -124,7 +125,7 @@ def make_plan(
     device: str | None = None,
     **options: Any,
 ) -> Plan[Any]:
-    """The plan of a class of tasks; for the other arguments and for errors see `Task`."""
+    """Return the plan of a class of tasks; for the other arguments and for errors see `Task`."""
     config = TASKS[task.name].config
     kind = head or config.default_head
     return plan_of(task, encoder, kind, *config.choose(kind, preset, options), cache=cache, device=device)
@@ -215,8 +216,8 @@ class TrainingSet:
         return self if self.reread is None else replace(self, inputs=self.reread(np.setdiff1d(self.numbers, some)))
 
     def parts(self, num_folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(learned, left out) numbers of gold examples, see `folds.left_out`. Of copies that are left out the first one
-        alone is asked: whatever is judged on these examples would count their text so many times."""
+        """Yield (learned, left out) numbers of gold examples, see `folds.left_out`. Of copies that are left out the
+        first one alone is asked: whatever is judged on these examples would count their text so many times."""
         from boustro.tasks.folds import firsts, left_out
 
         for kept, left in left_out(self.kin(), num_folds, self.seed):
@@ -277,7 +278,7 @@ class Fitted:
         return ForeignTexts(self.record.get("languages", ()), *said) if is_shipped(self.plan.reader.spec) else None
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> HeadInputs:
-        """The features of examples; a sentence that several examples share is encoded once."""
+        """Return the features of examples; a sentence that several examples share is encoded once."""
         return self.plan.reader.read(examples, cached, self.labelling.side(examples))
 
     def outputs(self, examples: Sequence[Any], cached: bool = False, candidates: bool = False) -> list[Any]:
@@ -289,13 +290,13 @@ class Fitted:
         return self.answers(self.head.outputs(self.inputs(examples, cached)), examples)
 
     def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
-        """The head's outputs for examples, with what stands beside the head."""
+        """Return the head's outputs for examples, with what stands beside the head."""
         for other in self.plan.companions:
             outputs = other.answer(self, outputs, examples)
         return outputs
 
     def answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:
-        """The head's outputs for examples, as answers."""
+        """Return the head's outputs for examples, as answers."""
         answered = zip(self.complete(outputs, examples), examples, strict=True)
         return [self.labelling.read(output, example) for output, example in answered]
 
@@ -326,7 +327,7 @@ class DevSet:
         self._mixed: Any = None
 
     def ask(self, head: "Head", candidates: bool = False, again: bool = False) -> list[Any]:
-        """The outputs of a head that changes no more, or what it is calibrated on; with `again`, anew."""
+        """Return the outputs of a head that changes no more, or what it is calibrated on; with `again`, anew."""
         from boustro.heads.training import mix_all, predict_mixed
 
         if self._mixed is None:
@@ -364,16 +365,17 @@ class Companion:
     def read(
         self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
     ) -> TrainingFeatures | None:
-        """The features of the training examples, where they are read in another way than what is answered later;
+        """Return the features of the training examples, where they are read in another way than what is answered later;
         `unread` are sentences without labels that none of them needs."""
         return None
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
-        """The trained model with it, and what the record says of that; `data` are there where it `learns_left_out`."""
+        """Return the trained model with it, and what the record says of that; `data` are there where it
+        `learns_left_out`."""
         return fitted, {}
 
     def answer(self, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
-        """The head's outputs for examples, with what it says of them."""
+        """Return the head's outputs for examples, with what it says of them."""
         return outputs
 
     def save(self, fitted: Fitted, folder: Path) -> None:
@@ -416,7 +418,7 @@ def head_facts(encoder: Any, head: "Head", log: "TrainLog") -> dict[str, Any]:
 
 
 def _learned_shares(mix: Any) -> list[float]:
-    """The shares of the layers in a mix; none of a mix that did not learn, whose shares are equal."""
+    """Return the shares of the layers in a mix; none of a mix that did not learn, whose shares are equal."""
     shares = mix.layer_weights()
     return shares if len({*shares}) > 1 else []
 

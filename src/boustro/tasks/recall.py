@@ -58,7 +58,7 @@ class RecallPromise:
         return cls(np.array(probabilities), watch.unsure)
 
     def threshold(self, recall: float) -> float:
-        """The probability p_k, a little lower; `ValueError` where the promise cannot be made."""
+        """Return the probability p_k, a little lower; `ValueError` where the promise cannot be made."""
         n = len(self.probabilities)
         k = math.floor((1 - recall) * (n + 1) + ROUNDING)
         if k < 1:
@@ -130,7 +130,7 @@ class Lists:
         self._least = self._promise.threshold(recall)
 
     def answers(self, fitted: Fitted, sentences: Sequence[Sentence], cached: bool) -> list[Answer]:
-        """The answers for sentences, which are watched."""
+        """Return the answers for sentences, which are watched."""
         labelling = fitted.labelling
         assert isinstance(labelling, EntityLabelling)
         candidates = fitted.outputs(sentences, cached, candidates=True)

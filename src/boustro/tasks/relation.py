@@ -95,13 +95,14 @@ class MarkedText(Example):
         return replace(self, sentence=rest, head=head, tail=tail, places=self.places[:word] + self.places[word + 1 :])
 
     def marked(self) -> tuple[str, str]:
-        """The text of the head and of the tail, as it was given."""
+        """Return the text of the head and of the tail, as it was given."""
         texts = [self.text[self.places[start][0] : self.places[end - 1][1]] for start, end in self.marks]
         return texts[0], texts[1]
 
 
 def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> MarkedText:
-    """A text with its two places, without a label, from a dict or a tuple; `ValueError`, with the place, for others."""
+    """Return a text with its two places, without a label, from a dict or a tuple; `ValueError`, with the place, for
+    others."""
     if isinstance(record, MarkedText):
         return record
     record, noted = as_dict(record, *TUPLES), [] if notes is None else notes
@@ -129,7 +130,7 @@ def _labelled(record: Any, where: str, notes: list[Note]) -> MarkedText:
 
 
 def _span(record: Mapping[str, Any], key: str, where: str) -> Span:
-    """The place under a key, in any unit."""
+    """Return the place under a key, in any unit."""
     place: Any = record[key]
     if isinstance(place, Mapping):
         place = [place.get("start"), place.get("end")]
@@ -163,7 +164,7 @@ class RelationUnits(LabelUnits):
         self.no_relation = no_relation
 
     def values(self, examples: Sequence[MarkedText], answers: Sequence[Answer]) -> np.ndarray:
-        """(N, 3 R), see `metrics.relations.relation_counts`."""
+        """Return (N, 3 R), see `metrics.relations.relation_counts`."""
         gold = [str(example.label) for example in examples]
         return relation_counts(gold, [answer.tags[0] for answer in answers], self.no_relation)
 

@@ -58,23 +58,23 @@ class Shown:
 
 
 def shown_score(score: float) -> str:
-    """A probability for people: two decimals, and one digit of what is smaller, as 0.93 and 0.0004."""
+    """Return a probability for people: two decimals, and one digit of what is smaller, as 0.93 and 0.0004."""
     return f"{score:.2f}" if score >= 0.01 or score <= 0 else f"{score:.1g}"
 
 
 def shown_number(value: float) -> str:
-    """A number for people: four digits, and all of a whole number that has more."""
+    """Return a number for people: four digits, and all of a whole number that has more."""
     return f"{value:.4g}" if abs(value) < 10**4 else f"{value:.0f}"
 
 
 def cells_of(record: Mapping[str, Any], columns: Iterable[str]) -> list[Any]:
-    """Some values of a record as cells of a table: what is no text and no number is JSON."""
+    """Return some values of a record as cells of a table: what is no text and no number is JSON."""
     values = [record[name] for name in columns]
     return [value if value is None or isinstance(value, (str, int, float)) else as_json(value) for value in values]
 
 
 def as_mark(label: str, score: float) -> Entity:
-    """A label as a mark over all of its own name."""
+    """Return a label as a mark over all of its own name."""
     return Entity(label, 0, len(label), score=score)
 
 
@@ -129,7 +129,7 @@ class Colour:
         return light, dark
 
     def to_dict(self) -> dict[str, str]:
-        """Its parts, each the value of a CSS variable."""
+        """Return its parts, each the value of a CSS variable."""
         light, dark = self.grounds
         lines = {"light-line": self.light, "dark-line": self.dark, "line": self.line}
         return {"light": light, "dark": dark, **lines, "above": "3px" if self.above else "0px"}
@@ -154,13 +154,13 @@ LINE_STYLES = tuple((line, above) for above in (False, True) for line in ("solid
 
 
 def _mixed(edge: str, paper: str) -> str:
-    """A tint of a colour on paper."""
+    """Return a tint of a colour on paper."""
     pairs = zip(bytes.fromhex(edge[1:]), bytes.fromhex(paper[1:]), strict=True)
     return "#" + bytes(round(TINT * e + (1 - TINT) * p) for e, p in pairs).hex()
 
 
 def colours(label: str) -> Colour:
-    """A fixed function of the label: that of its kind of name, else one of the others."""
+    """Return a fixed function of the label: that of its kind of name, else one of the others."""
     kinds, names = [kind[0] for kind in ALIASES], aliases(label)
     if names[0] in kinds:
         return COLOURS[kinds.index(names[0])]
@@ -168,7 +168,7 @@ def colours(label: str) -> Colour:
 
 
 def page_colours(labels: Iterable[str], in_order: bool = False) -> dict[str, Colour]:
-    """The colours of a page's labels, all different for up to 80 labels.
+    """Return the colours of a page's labels, all different for up to 80 labels.
 
     A label whose colour is taken gets the next free one; when all are taken, colours repeat with another line. With
     `in_order` labels that come later change no colour of others.
@@ -229,7 +229,7 @@ def as_terminal(text: str, entities: Sequence[Entity]):
 
 
 def mark(entity: Entity) -> tuple[str, str, str]:
-    """How HTML shows an entity: the element, its attributes, and the text after the words."""
+    """Return how HTML shows an entity: the element, its attributes, and the text after the words."""
     title = "" if entity.score is None else f' title="score {shown_score(entity.score)}"'
     return "mark", f'class="{css_class(entity.label)}"{title}', entity.label
 
@@ -249,17 +249,17 @@ def as_html(text: str, entities: Sequence[Entity], show: Callable[[Entity], tupl
 
 
 def as_paragraph(text: str, entities: Sequence[Entity]) -> str:
-    """The HTML of a text by itself, with its style rules, as a notebook shows it."""
+    """Return the HTML of a text by itself, with its style rules, as a notebook shows it."""
     return f"<style>{css({entity.label for entity in entities})}</style><p dir=auto>{as_html(text, entities)}</p>"
 
 
 def css_class(label: str) -> str:
-    """A valid class name for any label."""
+    """Return a valid class name for any label."""
     return "e-" + _digest(label).hex()[:8]
 
 
 def css(labels: Iterable[str], in_order: bool = False) -> str:
-    """The style rules of these labels' marks, light and dark; for `in_order` see `page_colours`."""
+    """Return the style rules of these labels' marks, light and dark; for `in_order` see `page_colours`."""
     chosen = page_colours(labels, in_order).items()
     themes = ["", ""]
     for label, colour in chosen:
@@ -275,7 +275,7 @@ def css(labels: Iterable[str], in_order: bool = False) -> str:
 
 
 def html_head(title: str, labels: Iterable[str]) -> str:
-    """The start of a page of tagged paragraphs, up to its first paragraph; its language is unknown."""
+    """Return the start of a page of tagged paragraphs, up to its first paragraph; its language is unknown."""
     return (
         "<!doctype html><html lang=und><head><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
@@ -303,7 +303,7 @@ def _weave(
     opening: Callable[[Bracket], T],
     closing: Callable[[Bracket], T],
 ) -> Iterator[T]:
-    """The text in order, with the brackets of entities, correctly nested.
+    """Yield the text in order, with the brackets of entities, correctly nested.
 
     `plain` gets a piece of text and the innermost bracket around it.
     """

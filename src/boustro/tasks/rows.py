@@ -91,7 +91,7 @@ class Columns:
         return file.form(words=True, bare=self.scheme in BARE)
 
     def sentences(self, file: DataFile, notes: list[Note]) -> Iterator[Sentence] | None:
-        """The words of a table with one a row, as sentences; `None` for any other file."""
+        """Return the words of a table with one a row, as sentences; `None` for any other file."""
         if not self.words or self.names or file.form() not in TABULAR:
             return None
         options = DataOptions(**kept_for(file.path, self.of_words))
@@ -100,7 +100,7 @@ class Columns:
         return None if rows is None or found is None else sentences_of(rows, found, file.name)
 
     def separator(self, file: DataFile) -> str | None:
-        """The delimiter that is kept, where the first line of a table has it."""
+        """Return the delimiter that is kept, where the first line of a table has it."""
         delimiter = self.of_words.get("delimiter")
         if not isinstance(delimiter, str) or not file.is_separated or not file.path.is_file():
             return None
@@ -108,7 +108,7 @@ class Columns:
         return delimiter if SEPARATORS.get(delimiter, delimiter) in head else None
 
     def named(self, value: Any, place: str, table: bool) -> Any:
-        """A row under the names that the task reads; `ValueError` where it lacks a chosen one."""
+        """Return a row under the names that the task reads; `ValueError` where it lacks a chosen one."""
         if not isinstance(value, Mapping) or not (self.names or self.kept or table):
             return value
         for name in self.names.values():
@@ -123,7 +123,7 @@ class Columns:
         return value
 
     def are_empty(self, value: Any) -> bool:
-        """Whether the texts of a row under the names of the task, or a line of text, are all empty."""
+        """Return whether the texts of a row under the names of the task, or a line of text, are all empty."""
         given = value if isinstance(value, Mapping) else {"": value}
         names = ("",) if given is not value else self.texts if self.texts[0] in given else TEXT_KEYS
         texts = [given[name] for name in names if name in given]
@@ -137,7 +137,7 @@ Record = dict[str, Any]
 
 
 def parse_row(row: FileRow, task: Any, notes: list[Note], as_value: bool = False) -> Any:
-    """The task's input; `ValueError`, with the place, where a row is none.
+    """Return the task's input; `ValueError`, with the place, where a row is none.
 
     Args:
         task: A task's class, or a model.
@@ -161,7 +161,8 @@ def parse_row(row: FileRow, task: Any, notes: list[Note], as_value: bool = False
 
 
 def parse_or_advise(row: FileRow, task: Any, notes: list[Note], keep_going: bool, as_value: bool = False) -> Any:
-    """The task's input, or with `keep_going` the `ValueError` of a row that is none, which is raised otherwise."""
+    """Return the task's input, or with `keep_going` the `ValueError` of a row that is none, which is raised
+    otherwise."""
     try:
         return parse_row(row, task, notes, as_value)
     except ValueError as error:
@@ -172,7 +173,7 @@ def parse_or_advise(row: FileRow, task: Any, notes: list[Note], keep_going: bool
 
 
 def as_json_value(row: FileRow) -> Any:
-    """A row as a value of JSON: a sentence as its words."""
+    """Return a row as a value of JSON: a sentence as its words."""
     return {WORD_KEYS[0]: list(row.value.words)} if isinstance(row.value, Sentence) else row.value
 
 
@@ -183,7 +184,7 @@ def read_rows(
     columns: Columns | None = None,
     notes: list[Note] | None = None,
 ) -> Iterator[FileRow | None]:
-    """The rows of all files in order, and `None` whenever the next one has not arrived yet (pipes, terminals).
+    """Yield the rows of all files in order, and `None` whenever the next one has not arrived yet (pipes, terminals).
 
     Args:
         given: Files, compressed or not, or - for standard input.
@@ -230,7 +231,7 @@ def _rows_of(file: DataFile, form: str | None, columns: Columns, notes: list[Not
 
 
 def _named(row: FileRow, columns: Columns, table: bool) -> FileRow:
-    """A row under the names that the task reads."""
+    """Return a row under the names that the task reads."""
     given = row.value if isinstance(row.value, Mapping) else None
     value, problem = row.value, row.problem
     try:
@@ -287,7 +288,7 @@ class Survey:
 
 
 def can_read_again(files: Iterable[DataFile]) -> bool:
-    """Whether none is a stream."""
+    """Return whether none is a stream."""
     return not any(file.is_stream for file in files)
 
 
@@ -351,7 +352,7 @@ def look(
 
 
 def _table_of(file: DataFile, reads: str | None, columns: Columns) -> Rows | None:
-    """The file as a table; `None` where it is none."""
+    """Return the file as a table; `None` where it is none."""
     if reads is not None and FORMS[reads].held != "columns":
         return None
     form = "columns" if reads else columns.form_of(file)
@@ -363,7 +364,7 @@ def _table_of(file: DataFile, reads: str | None, columns: Columns) -> Rows | Non
 def _records(
     file: DataFile, reads: str | None, output: FileForm | None, columns: Columns
 ) -> Iterator[tuple[str, Record]]:
-    """(place, what is repeated) of the rows of a file that is no table."""
+    """Yield (place, what is repeated) of the rows of a file that is no table."""
     for row in read_rows([file], reads, None, columns):
         if row is not None:
             yield row.place, row.cells if output is not None and output.dialect else row.fields

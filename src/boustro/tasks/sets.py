@@ -73,7 +73,7 @@ def judged_set(task: "AnyTask", X: Any, y: Any, reading: Mapping[str, Any]) -> t
 
 
 def labelled_pairs(examples: Iterable[Any], answers: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """The examples with labels, and their answers; the others are the context of these."""
+    """Return the examples with labels, and their answers; the others are the context of these."""
     pairs = [(example, answer) for example, answer in zip(examples, answers, strict=True) if example.is_labelled]
     return [example for example, _ in pairs], [answer for _, answer in pairs]
 
@@ -91,7 +91,7 @@ def check_reading(kind: "type[AnyTask]", reading: Iterable[str]) -> None:
 
 
 def kept_reading(task: "AnyTask", data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `read` that are given, and those of the training set whose columns this data has."""
+    """Return the options of `read` that are given, and those of the training set whose columns this data has."""
     kept = {n: v for n, v in task.record.get(KEPT, {}).items() if n in signature(task.read).parameters}
     return kept_for(data, kept, given) | dict(given)
 

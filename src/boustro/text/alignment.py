@@ -43,7 +43,8 @@ MARKED = "words read as if preceded by a space, which their tokenizer always add
 
 
 def guess_spaces(words: Sequence[str]) -> list[bool]:
-    """Whether a space precedes each word: no closing mark, nothing after an opening one; straight quotes alternate."""
+    """Return whether a space precedes each word: no closing mark, nothing after an opening one; straight quotes
+    alternate."""
     spaces, glue, open_quote = [], False, False
     for number, word in enumerate(words):
         closes_quote = word == '"' and open_quote
@@ -146,7 +147,7 @@ class Aligner:
 
 
 def without_mark(tokenizer) -> Tokenizer | None:
-    """A copy of the tokenizer that adds no space before a text; None if it is not known how."""
+    """Return a copy of the tokenizer that adds no space before a text; None if it is not known how."""
     if not tokenizer.is_fast:
         return None
     backend = tokenizer.backend_tokenizer
@@ -168,7 +169,7 @@ def without_mark(tokenizer) -> Tokenizer | None:
 
 
 def _unmark(part: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A normalizer or pre-tokenizer of tokenizer.json without what adds a space or a mark for it."""
+    """Return a normalizer or pre-tokenizer of tokenizer.json without what adds a space or a mark for it."""
     match part:
         case {"type": "Prepend"}:
             return None

@@ -20,13 +20,13 @@ CLASS = "ClassLabel"
 
 
 def schema_of(path: Path) -> Any:
-    """The types of the columns of a file, a `pyarrow.Schema`; `ValueError` for a damaged one."""
+    """Return the types of the columns of a file, a `pyarrow.Schema`; `ValueError` for a damaged one."""
     with _damaged(path):
         return _opened(path)[0]
 
 
 def read_record_batches(path: Path, only: str | None) -> Iterator[Any]:
-    """All rows, or those of one column, where there is one of this name."""
+    """Yield all rows, or those of one column, where there is one of this name."""
     done = 0
     with _damaged(path, lambda: f" after row {done}"):
         schema, read = _opened(path)
@@ -36,31 +36,31 @@ def read_record_batches(path: Path, only: str | None) -> Iterator[Any]:
 
 
 def arrow_table(given: Any) -> Any:
-    """A `pyarrow.Table` of what gives itself as Arrow."""
+    """Return a `pyarrow.Table` of what gives itself as Arrow."""
     import pyarrow  # of datasets
 
     return pyarrow.table(given)
 
 
 def class_columns(schema: Any) -> dict[str, Any]:
-    """The columns of a schema that have classes, with what `datasets` says of them."""
+    """Return the columns of a schema that have classes, with what `datasets` says of them."""
     with suppress(KeyError, TypeError, ValueError, AttributeError):
         return with_classes(json.loads(schema.metadata[b"huggingface"])["info"]["features"])
     return {}
 
 
 def are_alike(one: Any, other: Any) -> bool:
-    """Whether schemas have the same columns, whose numbers stand for the same classes."""
+    """Return whether schemas have the same columns, whose numbers stand for the same classes."""
     return one.equals(other) and class_columns(one) == class_columns(other)
 
 
 def with_classes(features: dict[str, Any]) -> dict[str, Any]:
-    """The columns with classes, alone or in lists and objects, of features as JSON has them."""
+    """Return the columns with classes, alone or in lists and objects, of features as JSON has them."""
     return {name: feature for name, feature in features.items() if f'"{CLASS}"' in json.dumps(feature)}
 
 
 def name_classes(record: dict[str, Any], classes: dict[str, Any]) -> dict[str, Any]:
-    """A record with the names of classes for their numbers; a number without a name stays."""
+    """Return a record with the names of classes for their numbers; a number without a name stays."""
     return record | {key: _name(record[key], feature) for key, feature in classes.items() if key in record}
 
 
@@ -76,7 +76,7 @@ def _name(value: Any, feature: Any) -> Any:
 
 
 def _parts(feature: Any) -> tuple[list[str] | None, dict[str, Any], Any]:
-    """The names of a class, or the features of an object's parts, or that of a list's items."""
+    """Return the names of a class, or the features of an object's parts, or that of a list's items."""
     given = feature if isinstance(feature, dict) else {}
     if isinstance(given.get("_type"), str):
         item = given.get("feature")
@@ -87,7 +87,8 @@ def _parts(feature: Any) -> tuple[list[str] | None, dict[str, Any], Any]:
 
 
 def _plain_type(kind: Any, feature: Any = None) -> Any:
-    """The type of a column without views, which few functions of pyarrow take, and with the names of its classes."""
+    """Return the type of a column without views, which few functions of pyarrow take, and with the names of its
+    classes."""
     import pyarrow
 
     types, (names, parts, item) = pyarrow.types, _parts(feature)
@@ -110,7 +111,7 @@ def _plain_type(kind: Any, feature: Any = None) -> Any:
 
 
 def _opened(path: Path) -> tuple[Any, Callable[[list[str]], Iterator[Any]]]:
-    """The schema, and a function from names of columns to batches of them."""
+    """Yield the schema, and a function from names of columns to batches of them."""
     import pyarrow
     from pyarrow import ipc, memory_map, parquet
 
@@ -213,7 +214,7 @@ class Types:
         return pyarrow.schema([*schema, *self.schema], metadata=schema.metadata)
 
     def join(self, batch: Any, rows: Sequence[int], records: Sequence[dict[str, Any]]) -> Any:
-        """Some rows of a `pyarrow.RecordBatch`, each with a record of these types behind it."""
+        """Return some rows of a `pyarrow.RecordBatch`, each with a record of these types behind it."""
         import pyarrow
 
         batch = batch if len(rows) == len(batch) else batch.take(pyarrow.array(rows, pyarrow.int64()))

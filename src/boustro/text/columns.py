@@ -126,11 +126,11 @@ class ColumnLayout:
         return named[-1] if named else self.word - 1 if self.tags_first else self.num_columns - 1
 
     def holds_tags(self, column: int) -> bool:
-        """Whether a column has tags of entities, with some words outside of them."""
+        """Return whether a column has tags of entities, with some words outside of them."""
         return _have_tags(self.sentences, column)
 
     def column(self, path: str, name: str, given: int | str | None, default: int) -> int:
-        """The number of a column that an option names; `ValueError` for one that is not there."""
+        """Return the number of a column that an option names; `ValueError` for one that is not there."""
         if given is not None and str(given) in self.names:
             return self.names.index(str(given))
         known = f"0 to {self.num_columns - 1}"
@@ -179,7 +179,8 @@ class ColumnReader:
         self.notes: list[Note] = []
 
     def read(self, lines: Arriving) -> Iterator[ColumnSentence | None]:
-        """The sentences in order, those that cannot be read too, and `None` whenever the next line is not there yet."""
+        """Yield the sentences in order, those that cannot be read too, and `None` whenever the next line is not there
+        yet."""
         begun: list[tuple[int, str, str]] = []
         rest, num_full = iter(lines), 0
         for item in rest if self.form != "conllu" else ():
@@ -204,7 +205,7 @@ class ColumnReader:
             yield from (ColumnSentence(self._place(number), problem=problem) for number, _, problem in begun if problem)
 
     def _begins(self, begun: Sequence[tuple[int, str, str]]) -> bool:
-        """Whether a sentence has come that says what the columns are, which a single number does not."""
+        """Return whether a sentence has come that says what the columns are, which a single number does not."""
         lines = [(number, line) for number, line, _ in begun]
         full = [_is_full(line) for _, line in lines]
         if not any(a and not b for a, b in pairwise(full)):
@@ -277,7 +278,7 @@ class ColumnReader:
 
 
 def split_cells(line: str, delimiter: str) -> list[str]:
-    """The cells of a line; a space stands for runs of spaces."""
+    """Return the cells of a line; a space stands for runs of spaces."""
     return [cell for cell in line.split(" ") if cell] if delimiter == " " else line.split(delimiter)
 
 
@@ -318,13 +319,13 @@ def _names(cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_full(line: str) -> bool:
-    """Whether a line may have a word."""
+    """Return whether a line may have a word."""
     return bool(line.strip()) and not line.startswith((DOCUMENT_START, "#"))
 
 
 def _is_head(line: str, plain: Sequence[tuple[int, str]], delimiter: str) -> bool:
-    """Whether a line names the columns of those after it: one is of words, another of tags or, before it, of numbers;
-    and no word below has the same there."""
+    """Return whether a line names the columns of those after it: one is of words, another of tags or, before it, of
+    numbers; and no word below has the same there."""
     cells = split_cells(line, delimiter)
     names = [*map(plain_name, _names(cells))]
     words = [n for n, name in enumerate(names) if name in WORD_NAMES]
@@ -337,7 +338,7 @@ def _is_head(line: str, plain: Sequence[tuple[int, str]], delimiter: str) -> boo
 
 
 def _sample(lines: Sequence[tuple[int, str]], delimiter: str, num_columns: int) -> list[list[Sequence[str]]]:
-    """The cells of the words among lines, by sentence; lines with other numbers of columns are left out."""
+    """Return the cells of the words among lines, by sentence; lines with other numbers of columns are left out."""
     sentences: list[list[Sequence[str]]] = [[]]
     for _, line in lines:
         cells = split_cells(line, delimiter)
@@ -349,8 +350,8 @@ def _sample(lines: Sequence[tuple[int, str]], delimiter: str, num_columns: int) 
 
 
 def _counter(sentences: Sequence[Sequence[Sequence[str]]], num_columns: int) -> int | None:
-    """The column that counts the words of each sentence from 0 or 1, or through the file, while those before it are
-    the same in a whole sentence; `None` where none does, or where no words would be left."""
+    """Return the column that counts the words of each sentence from 0 or 1, or through the file, while those before it
+    are the same in a whole sentence; `None` where none does, or where no words would be left."""
     for column in range(num_columns - 1):
         if _counts([[row[column] for row in sentence] for sentence in sentences]):
             values = {row[column + 1].strip() for sentence in sentences for row in sentence}
@@ -362,7 +363,8 @@ def _counter(sentences: Sequence[Sequence[Sequence[str]]], num_columns: int) -> 
 
 
 def _counts(sentences: Sequence[Sequence[str]]) -> bool:
-    """Whether cells are numbers, each one more than the one before it in its sentence, of which one has two lines."""
+    """Return whether cells are numbers, each one more than the one before it in its sentence, of which one has two
+    lines."""
     if max(map(len, sentences), default=0) < 2:
         return False
     if not all(cell.strip().isdecimal() for cells in sentences for cell in cells):
@@ -377,7 +379,7 @@ def _counts(sentences: Sequence[Sequence[str]]) -> bool:
 
 
 def _have_tags(sentences: Sequence[Sequence[Sequence[str]]], column: int) -> bool:
-    """Whether a column has tags of entities, with some words outside of them."""
+    """Return whether a column has tags of entities, with some words outside of them."""
     values = {row[column].strip() for sentence in sentences for row in sentence}
     return "O" in values and len(values) > 1 and all(map(_TAG.fullmatch, values))
 
@@ -398,7 +400,7 @@ SPELLINGS = [
 
 
 def respell(file_tags: Collection[str]) -> dict[str, str]:
-    """The tags of a file as `B-PER` is spelled; empty where they are so already, or are not in one spelling."""
+    """Return the tags of a file as `B-PER` is spelled; empty where they are so already, or are not in one spelling."""
     if all(is_span_tag(tag, ALL_LETTERS) for tag in file_tags):
         return {}
     outside = outside_of(file_tags)
@@ -415,7 +417,7 @@ def respell(file_tags: Collection[str]) -> dict[str, str]:
 
 
 def outside_of(tags: Collection[str]) -> set[str]:
-    """The tags outside of entities: `O` (and what has none, `-X-`), or else the only one that can be."""
+    """Return the tags outside of entities: `O` (and what has none, `-X-`), or else the only one that can be."""
     named = {tag for tag in tags if tag.strip().lower() in ("o", "-x-")}
     likely = {tag for tag in tags if tag.strip().lower() in OUTSIDE}
     return named or (likely if len(likely) == 1 else set())

@@ -158,7 +158,7 @@ class ConlluReader:
 
 
 def is_conllu(lines: Iterable[tuple[int, str]]) -> bool:
-    """Whether the first line with a word is one of CoNLL-U, or a line before it names CoNLL-U's columns."""
+    """Return whether the first line with a word is one of CoNLL-U, or a line before it names CoNLL-U's columns."""
     for _, line in lines:
         if _GLOBAL_COLUMNS.match(line):
             return True
@@ -172,7 +172,8 @@ def is_conllu(lines: Iterable[tuple[int, str]]) -> bool:
 
 
 def ud_column(path: str, wanted: int | str, names: Sequence[str]) -> tuple[int, str | None]:
-    """The number of a column of CoNLL-U, and the key in it: `feats:Number`; `ValueError` for one that is not there."""
+    """Return the number of a column of CoNLL-U, and the key in it: `feats:Number`; `ValueError` for one that is not
+    there."""
     if str(wanted).lower() in names:
         return names.index(str(wanted).lower()), None
     name, _, key = str(wanted).partition(":")

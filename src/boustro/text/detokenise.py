@@ -36,11 +36,11 @@ class SpelledPieces:
         self.length = 0
 
     def add(self, ids: Sequence[int]) -> str:
-        """The characters that the next pieces complete."""
+        """Return the characters that the next pieces complete."""
         return "".join(self._add(int(identifier)) for identifier in ids)
 
     def end(self) -> str:
-        """The rest: bytes that are no whole character are read as `BROKEN`."""
+        """Return the rest: bytes that are no whole character are read as `BROKEN`."""
         return self._give(len(self._waiting))
 
     def skip(self) -> None:
@@ -59,13 +59,14 @@ class SpelledPieces:
         return self._give(self._whole()) if len(self._waiting) >= CHARACTER_BYTES else ""
 
     def _whole(self) -> int:
-        """How many of the pieces that wait spell the same without the later ones, which may begin a character."""
+        """Return how many of the pieces that wait spell the same without the later ones, which may begin a
+        character."""
         whole = self._spell(self._waiting)
         cuts = range(len(self._waiting) - 1, 0, -1)
         return next((n for n in cuts if self._spell(self._waiting[:n]) + self._spell(self._waiting[n:]) == whole), 1)
 
     def _give(self, count: int) -> str:
-        """The text of the first pieces that wait."""
+        """Return the text of the first pieces that wait."""
         if not count:
             return ""
         text = self._spell(self._waiting[:count])

@@ -90,13 +90,13 @@ def read_documents(
 
 
 def is_stream(corpus: str) -> bool:
-    """Whether a corpus can be read only once."""
+    """Return whether a corpus can be read only once."""
     path = Path(corpus)
     return path == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def read_lines(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[int, str]]:
-    """(line number from 1, line without its end) of a text file, compressed or not, as strict UTF-8.
+    """Return (line number from 1, line without its end) of a text file, compressed or not, as strict UTF-8.
 
     Only LF, CR LF and CR end a line. A byte order mark that begins a line is left out; joined files have several.
     Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a damaged compressed file. With `notes`,
@@ -112,7 +112,7 @@ def read_arriving(path: Path, notes: list[Note] | None = None) -> Iterator[tuple
 
 
 def decode_line(path: Path, number: int, line: bytes, notes: list[Note] | None = None) -> str:
-    """A line that `read_raw` gave as text; `ValueError`, with `file:line`, where it is not UTF-8.
+    """Return a line that `read_raw` gave as text; `ValueError`, with `file:line`, where it is not UTF-8.
 
     With `notes`, which a reader of a form has that may be in another encoding (lines of text, CSV, CoNLL, and neither
     JSON nor CoNLL-U, which are UTF-8 by definition), a line of a file that is in Windows-1252 as a whole is read, and
@@ -204,7 +204,7 @@ class LineSource:
         return chain(held, self._stream)
 
     def first(self, most: int) -> list[tuple[int, bytes]]:
-        """The first lines of a file, which are kept until it is read; none of one that is no plain text."""
+        """Return the first lines of a file, which are kept until it is read; none of one that is no plain text."""
         if self._first is None:
             lines: list[tuple[int, bytes]] = []
             with contextlib.suppress(ValueError):  # which is said when the file is read
@@ -230,13 +230,13 @@ class LineSource:
             raise ValueError(self.kind)
 
     def whole(self) -> list[tuple[int, bytes]]:
-        """All lines, which are kept for whoever reads them next."""
+        """Return all lines, which are kept for whoever reads them next."""
         first, lines = self._first, [item for item in self if item is not None]
         self._first, self._held = first, [*lines]
         return lines
 
     def look(self, most: int) -> list[tuple[int, str]]:
-        """The first lines; of a stream, those to the first that is neither blank nor a comment of CoNLL-U."""
+        """Return the first lines; of a stream, those to the first that is neither blank nor a comment of CoNLL-U."""
         if self._stream is None:
             lines = self.first(most)
         else:
@@ -266,9 +266,9 @@ def read_ended(
     keep_going: bool = False,
     source: Iterable[tuple[int, bytes] | None] | None = None,
 ) -> Iterator[EndedLine]:
-    """The lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the last. With
-    `keep_going` one that cannot be read is empty and has its `problem`. They are read from `source` where it is
-    given."""
+    """Yield the lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the
+    last. With `keep_going` one that cannot be read is empty and has its `problem`. They are read from `source` where it
+    is given."""
     for item in read_raw_lines(path) if source is None else source:
         if item is not None:
             number, raw = item
@@ -325,7 +325,7 @@ def _split_lines(file: Any) -> Iterator[bytes | None]:
 
 
 def _is_ready(file: Any, seconds: float = 0) -> bool:
-    """Whether something, or the end, can be read without waiting longer."""
+    """Return whether something, or the end, can be read without waiting longer."""
     try:
         return bool(select.select([file], [], [], seconds)[0])
     except (OSError, ValueError):  # not a file of the operating system
@@ -333,7 +333,7 @@ def _is_ready(file: Any, seconds: float = 0) -> bool:
 
 
 def open_binary(path: Path) -> IO[bytes]:
-    """The bytes of a file, not compressed, or of standard input."""
+    """Return the bytes of a file, not compressed, or of standard input."""
     if path == STANDARD_INPUT and sys.stdin is None:
         raise ValueError("standard input is closed; name a file to read")
     if not is_stream(str(path)):
@@ -368,7 +368,7 @@ def _noted(rows: Iterable[Row], notes: list[Note]) -> Iterator[Row]:
 
 
 def _split(given: Iterable[str], split: Split) -> Iterator[str]:
-    """The documents of plain text."""
+    """Yield the documents of plain text."""
     lines: list[str] = []
     for line in given:
         lines.append(line)
@@ -379,14 +379,14 @@ def _split(given: Iterable[str], split: Split) -> Iterator[str]:
 
 
 def _document(lines: list[str]) -> Iterator[str]:
-    """The lines as one text, without the blank ones at its ends."""
+    """Yield the lines as one text, without the blank ones at its ends."""
     full = [i for i, line in enumerate(lines) if line.strip()]
     if full:
         yield "\n".join(lines[full[0] : full[-1] + 1])
 
 
 def _texts(rows: Iterable[Row], text_key: str, option: str) -> Iterator[str]:
-    """The texts of rows that are not empty."""
+    """Yield the texts of rows that are not empty."""
     for place, record in rows:
         text = _text(record, text_key, place, option)
         refuse_half_characters(text, place)
@@ -395,7 +395,7 @@ def _texts(rows: Iterable[Row], text_key: str, option: str) -> Iterator[str]:
 
 
 def _read_dataset(name: str, text_key: str, option: str) -> Iterator[str]:
-    """A dataset of the Hub, streamed; `name:configuration` chooses a configuration.
+    """Yield a dataset of the Hub, streamed; `name:configuration` chooses a configuration.
 
     A name that cannot be one, see `places.is_dataset`, is that of a missing file.
     """
@@ -414,7 +414,7 @@ def _read_dataset(name: str, text_key: str, option: str) -> Iterator[str]:
 
 
 def _text(record: Any, text_key: str, where: str, option: str) -> str:
-    """The text of one record of a corpus; `ValueError` if it has none."""
+    """Return the text of one record of a corpus; `ValueError` if it has none."""
     if isinstance(record, dict) and isinstance(record.get(text_key), str):
         return record[text_key]
     keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__

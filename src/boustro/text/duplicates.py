@@ -55,7 +55,7 @@ class NearDuplicates:
 
 
 def _sketch(document: str, datasketch: Any) -> Any:
-    """The MinHash of a document's runs of words, without case, punctuation and white space."""
+    """Return the MinHash of a document's runs of words, without case, punctuation and white space."""
     words = plain_words(document.lower()) or [document]
     runs = (" ".join(words[start : start + RUN]).encode() for start in range(max(1, len(words) - RUN + 1)))
     sketch = datasketch.MinHash(HASHES)
@@ -65,8 +65,9 @@ def _sketch(document: str, datasketch: Any) -> Any:
 
 
 def number_alike(texts: Sequence[Sequence[str]], threshold: float) -> np.ndarray:
-    """(N,) the group of each text, numbered as they come: alike are those whose words, without case and punctuation,
-    are equal or have a Jaccard similarity of at least `threshold`, and what is alike to one of a group is in it."""
+    """Return (N,) the group of each text, numbered as they come: alike are those whose words, without case and
+    punctuation, are equal or have a Jaccard similarity of at least `threshold`, and what is alike to one of a group is
+    in it."""
     plain = [*map(compared, texts)]
     homes: dict[tuple[str, ...], int] = {words: number for number, words in enumerate(dict.fromkeys(plain))}
     roots = list(range(len(homes)))
@@ -83,7 +84,7 @@ def number_alike(texts: Sequence[Sequence[str]], threshold: float) -> np.ndarray
 
 
 def compared(words: Sequence[str]) -> tuple[str, ...]:
-    """The words that a text is compared by: without case and punctuation, unless it has nothing else."""
+    """Return the words that a text is compared by: without case and punctuation, unless it has nothing else."""
     return tuple(plain_words(" ".join(words).casefold())) or tuple(words)
 
 

@@ -114,7 +114,7 @@ class Rows:
         return self.columns.schema
 
     def batches(self, only: str | None = None) -> Iterator[Any]:
-        """The rows of a parquet or Arrow file as `pyarrow.RecordBatch`es; each call begins anew."""
+        """Return the rows of a parquet or Arrow file as `pyarrow.RecordBatch`es; each call begins anew."""
         from boustro.text.columnar import read_record_batches
 
         return read_record_batches(self.path, only)
@@ -138,7 +138,8 @@ class Rows:
         return self.dialect if self.dialect.has_mark else replace(self.dialect, has_mark=self.source.is_western)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """All records, once, blank rows between others too; `ValueError`, with the place, for what is no record."""
+        """Return all records, once, blank rows between others too; `ValueError`, with the place, for what is no
+        record."""
         return _whole_items(self.items())
 
     def items(self) -> Iterator[FileRow | None]:
@@ -161,7 +162,7 @@ class Rows:
             raise ValueError(f"{self.path}: words in columns; texts are expected: lines, JSON lines or a table")
 
     def lines(self) -> Iterator[tuple[int, str, str] | None]:
-        """(number, line, why it cannot be read), and `None` whenever the next line has not arrived yet."""
+        """Yield (number, line, why it cannot be read), and `None` whenever the next line has not arrived yet."""
         notes = None if self.is_strict or self.form in ("json", "conllu") else self.notes
         for item in self.source:
             if item is None:
@@ -173,11 +174,12 @@ class Rows:
                 yield item[0], "", str(error)
 
     def sound_lines(self) -> Iterator[tuple[int, str]]:
-        """(number, line) of all lines; `ValueError` for one that cannot be read."""
+        """Return (number, line) of all lines; `ValueError` for one that cannot be read."""
         return _sound(self.lines())
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(place, row) of a table, without blank rows and columns without a name; dates of a workbook are text."""
+        """Yield (place, row) of a table, without blank rows and columns without a name; dates of a workbook are
+        text."""
         named = [key for key, head in zip(self.keys, self.heads, strict=True) if head not in (None, "") and key]
         for place, record in self.records:
             if record.problem:
@@ -188,7 +190,7 @@ class Rows:
                 yield place, {key: json_value(v) if is_sheet and hasattr(v, "isoformat") else v for key, v in values}
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
-        """(number of the line or the row, record) of JSON, and of a table as `rows` has them."""
+        """Return (number of the line or the row, record) of JSON, and of a table as `rows` has them."""
         begin = len(str(self.path)) + 1
         if self.form == "json":
             items = self._json_items(self.path, ((*line, "") for line in self.sound_lines()))
@@ -202,7 +204,7 @@ class Rows:
             yield item and FileRow(f"{name}:{item[0]}", None if item[2] else item[1], True, item[2])
 
     def _json_items(self, name: Path, arriving: Iterator[tuple[int, str, str] | None]) -> Iterator[FileRow | None]:
-        """The values, or the records of a data frame that is the only one."""
+        """Yield the values, or the records of a data frame that is the only one."""
         begun, frame = False, None
         for item in self._json_values(name, arriving):
             if item is not None and not begun and frame_records(item.value):
@@ -259,7 +261,7 @@ def _sound(lines: Iterable[tuple[int, str, str] | None]) -> Iterator[tuple[int, 
 
 
 def _whole_items(items: Iterable[FileRow | None]) -> Iterator[tuple[str, Any]]:
-    """(place, value) of items that have arrived; `ValueError`, with the place, for one that cannot be read."""
+    """Yield (place, value) of items that have arrived; `ValueError`, with the place, for one that cannot be read."""
     for item in items:
         if item is not None:
             if item.problem:
@@ -297,7 +299,7 @@ class DataFile:
 
     @classmethod
     def of(cls, given: "str | os.PathLike[str]") -> "DataFile":
-        """The file of this path, or the one that is given."""
+        """Return the file of this path, or the one that is given."""
         return given if isinstance(given, DataFile) else cls(os.fspath(given))
 
     @property
@@ -321,7 +323,8 @@ class DataFile:
         return self.source.kind
 
     def first(self) -> list[Any]:
-        """The records of the first lines of a file of JSON, to one that cannot be read, which its reader says."""
+        """Return the records of the first lines of a file of JSON, to one that cannot be read, which its reader
+        says."""
         begun, found = (line.strip() for _, line in self.source.look(LOOKED_AT)), list[Any]()
         whole = is_whole(self.path, next(filter(None, begun), ""))
         lines = self.source.whole() if whole else self.source.first(LOOKED_AT)
@@ -349,13 +352,13 @@ class DataFile:
         return self._forms[asked]
 
     def head(self, form: Form, delimiter: str | None = None) -> TableHead:
-        """The columns of a table of this form, which is no stream; raises as `open`."""
+        """Return the columns of a table of this form, which is no stream; raises as `open`."""
         if (form, delimiter) not in self._heads:
             self._heads[form, delimiter] = TABLE_HEADS[form](self.path, self.source, delimiter)
         return self._heads[form, delimiter]
 
     def columns(self, delimiter: str | None = None) -> list[str]:
-        """The names of the columns of a table, without blank ones; raises as `open`."""
+        """Return the names of the columns of a table, without blank ones; raises as `open`."""
         return [key for key in self.open(None, delimiter).keys if key]
 
     def open(
@@ -393,15 +396,15 @@ class DataFile:
         return rows
 
     def count(self) -> int | None:
-        """How many items there are, for a progress report; `None` for a stream, and for what cannot be read to its
-        end."""
+        """Return how many items there are, for a progress report; `None` for a stream, and for what cannot be read to
+        its end."""
         with contextlib.suppress(ValueError, OSError):
             if not self.is_stream:
                 return sum(item is not None for item in self.open(notes=[], keys=KEYS).items())
         return None
 
     def batches(self, most: int = 256, keys: Sequence[str] = KEYS) -> Iterator[list[FileRow]]:
-        """Its items, `most` at a time, fewer where the next item has not come yet.
+        """Yield its items, `most` at a time, fewer where the next item has not come yet.
 
         How it was read is printed on standard error at its end. Raises `ValueError` for the first item that cannot be
         read.

@@ -146,7 +146,7 @@ class Identifier(NamedTuple):
     names: list[str]
 
     def scores(self, words: Sequence[str]) -> np.ndarray:
-        """(languages,) logarithms of how probable the words are in each."""
+        """Return (languages,) logarithms of how probable the words are in each."""
         given = unicodedata.normalize("NFC", f" {' '.join(words)} ").encode("utf-8", "ignore")
         found = Counter[int]()
         for end in range(1, len(given) + 1):
@@ -178,7 +178,7 @@ def small_words() -> frozenset[str]:
 
 
 def language_of(text: str) -> str | None:
-    """The language of a text, `None` for English and where nothing tells."""
+    """Return the language of a text, `None` for English and where nothing tells."""
     text = text[:MOST_LETTERS]
     if script := _script(text):
         return script
@@ -253,7 +253,7 @@ class ForeignTexts:
                 self._counts[name] += 1
 
     def take(self) -> Counter[str]:
-        """The texts in each language, and all texts under an empty name; begins to count anew."""
+        """Return the texts in each language, and all texts under an empty name; begins to count anew."""
         taken = self._counts + Counter({"": self._num})
         self._num, self._counts = 0, Counter()
         return taken
@@ -295,7 +295,7 @@ class ForeignTexts:
 
 
 def said(notices: Mapping[str, int]) -> str:
-    """The sentence of the notices of `ForeignTexts`, if there are any."""
+    """Return the sentence of the notices of `ForeignTexts`, if there are any."""
     return next((count_of(count, what) for what, count in notices.items()), "")
 
 
@@ -307,13 +307,13 @@ def foreign_note(texts: Iterable[str]) -> str:
 
 
 def sentence_encoder(texts: Iterable[str]) -> tuple[str, dict[str, int]]:
-    """The encoder of whole texts where nobody names one, and notices of texts in other languages: that of the package,
-    or where it does not read these, the one of many languages, if it is installed."""
+    """Return the encoder of whole texts where nobody names one, and notices of texts in other languages: that of the
+    package, or where it does not read these, the one of many languages, if it is installed."""
     return _suited(texts, SHIPPED_SENTENCES, LANGUAGES, ADVICE)
 
 
 def names_tagger(texts: Iterable[str]) -> tuple[str, dict[str, int]]:
-    """The tagger of names where nobody names one, as `sentence_encoder`."""
+    """Return the tagger of names where nobody names one, as `sentence_encoder`."""
     return _suited(texts, SHIPPED_TAGGER, LANGUAGES_TAGGER, MISSED_NAMES)
 
 

@@ -17,14 +17,14 @@ FIELD = re.compile(r"\{([^{}\s]+)\}")
 
 
 def pattern_text(key: str, record: Any, place: str, option: str = "") -> str:
-    """The text of a key or, where it has fields, of a pattern. Raises as `fill`; `option` chooses other keys."""
+    """Return the text of a key or, where it has fields, of a pattern. Raises as `fill`; `option` chooses other keys."""
     if FIELD.search(key):
         return fill(key, record, place, option)
     return _text(record, key, place, option)
 
 
 def fill(pattern: str, record: Any, place: str, option: str = "") -> str:
-    """The text of a pattern.
+    """Return the text of a pattern.
 
     Raises `ValueError`, with the place, for a record that is no object and for a field without a text.
     """

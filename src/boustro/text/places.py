@@ -197,7 +197,7 @@ def refuse_swapped(values: Iterable[str], example: str) -> None:
 
 
 def look_at(value: str, advice: str, kind_of_path: Callable[[Path], str | None] | None = None) -> Path:
-    """The path of what is there; `ValueError` for a file that is no text, `FileNotFoundError` for nothing."""
+    """Return the path of what is there; `ValueError` for a file that is no text, `FileNotFoundError` for nothing."""
     path = Path(value)
     if not path.exists():
         raise missing(value, "file", advice)
@@ -210,7 +210,7 @@ def look_at(value: str, advice: str, kind_of_path: Callable[[Path], str | None] 
 
 
 def missing(value: str, what: str, advice: str, path: str | None = None) -> FileNotFoundError:
-    """The error for what is not there: the most similar name beside it, else what is expected."""
+    """Return the error for what is not there: the most similar name beside it, else what is expected."""
     if match := REMOTE_ADDRESS.match(value):
         address = f"{match[1]}://{value[match.end() :]}"
         return FileNotFoundError(f"{address} is an address; fetch the file (curl -LO {address}) and name that file")
@@ -221,13 +221,14 @@ def missing(value: str, what: str, advice: str, path: str | None = None) -> File
 
 
 def similar_name(path: Path) -> str | None:
-    """The most similar name in the folder of a path, without hidden ones."""
+    """Return the most similar name in the folder of a path, without hidden ones."""
     names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     return nearest(path.name, [name for name in names if not name.startswith(".")], cutoff=0.78)
 
 
 def shown_files(folder: Path) -> list[Path]:
-    """The files in a folder, in order and relative to it, without hidden ones; `ValueError` where there is none."""
+    """Return the files in a folder, in order and relative to it, without hidden ones; `ValueError` where there is
+    none."""
     inside = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
     if found := [file for file in inside if not any(part.startswith(".") for part in file.parts)]:
         return found
@@ -235,7 +236,7 @@ def shown_files(folder: Path) -> list[Path]:
 
 
 def is_dataset(name: str) -> bool:
-    """Whether a corpus that is not there may be a dataset of the Hub, `name` or `owner/name:configuration`.
+    """Return whether a corpus that is not there may be a dataset of the Hub, `name` or `owner/name:configuration`.
 
     A name that ends in a dot and letters is taken for a file; names like `wiki-2.0` are not.
     """
@@ -318,7 +319,8 @@ def refuse_kind(path: Path, start: bytes) -> None:
 
 
 def kind_of_start(path: Path, start: bytes) -> tuple[str, str] | None:
-    """The kind of a file with these first bytes, unpacked if its name says so, and the way on; `None` for text."""
+    """Return the kind of a file with these first bytes, unpacked if its name says so, and the way on; `None` for
+    text."""
     begin, how = start[:START], re.DOTALL | re.IGNORECASE
     known_kind = next(((kind, way) for pattern, kind, way in FILE_KINDS if re.match(pattern, begin, how)), None)
     if known_kind is None or known_kind[0] != "a zip archive":

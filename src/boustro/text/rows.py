@@ -46,7 +46,7 @@ class JsonFault(ValueError):
 
 
 def object_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; `JsonFault` for a key that comes twice, whose first value would be lost."""
+    """Return an object of JSON; `JsonFault` for a key that comes twice, whose first value would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -61,7 +61,7 @@ def refuse_constant(name: str) -> Any:
 
 
 def number(digits: str) -> int | float:
-    """A number of JSON, one that Python would write otherwise with its spelling."""
+    """Return a number of JSON, one that Python would write otherwise with its spelling."""
     is_whole = digits.lstrip("-").isdigit() and len(digits) <= MOST_DIGITS
     made = int(digits) if is_whole else float(digits)
     return made if str(made) == digits else SpelledNumber(digits)
@@ -78,14 +78,14 @@ STRICT: dict[str, Any] = {
 
 
 def parse_record(line: str, where: str) -> Any:
-    """The value of a line of JSON; `ValueError`, with its place, where it is none, or has half a character."""
+    """Return the value of a line of JSON; `ValueError`, with its place, where it is none, or has half a character."""
     value = parse_json(line, where)
     _refuse_escaped(value, line, where)
     return value
 
 
 def parse_json(line: str, where: str) -> Any:
-    """The value of a line of JSON; `ValueError`, with its place, where it is none."""
+    """Return the value of a line of JSON; `ValueError`, with its place, where it is none."""
     try:
         return json.loads(line, **STRICT)
     except (ValueError, RecursionError) as error:
@@ -115,7 +115,8 @@ def whole_rows(path: Path, lines: Iterable[tuple[int, str]], first: str) -> Iter
 
 
 def is_whole(path: Path, first: str) -> bool:
-    """Whether JSON goes on after its first line, or is an array of rows there: it is read as a whole, not by lines.
+    """Return whether JSON goes on after its first line, or is an array of rows there: it is read as a whole, not by
+    lines.
 
     An array on one line is one of rows where it holds objects alone, or where the name ends in .json; elsewhere it is a
     row, such as a list of words.
@@ -128,19 +129,19 @@ def is_whole(path: Path, first: str) -> bool:
 
 
 def begins_rows(first: str) -> bool:
-    """Whether the first line of a file of labelled data begins JSON: an object, an array of objects, or either over
-    several lines."""
+    """Return whether the first line of a file of labelled data begins JSON: an object, an array of objects, or either
+    over several lines."""
     return isinstance(_value(first), dict) or is_whole(Path(), first)
 
 
 def file_ending(path: Path) -> str:
-    """The ending of a file's name in lower case, without those of compression: `"a.JSON.gz"` → `".json"`"""
+    """Return the ending of a file's name in lower case, without those of compression: `"a.JSON.gz"` → `".json"`"""
     return ([s.lower() for s in path.suffixes if s.lower() not in PACKED] or [""])[-1]
 
 
 def spelled_items(text: str, path: Path, first: int) -> Iterator[tuple[str, Any, int, int]]:
-    """(place, value, start, end) of values of JSON: of an array, with `first` 1, or those that follow each other, with
-    0."""
+    """Yield (place, value, start, end) of values of JSON: of an array, with `first` 1, or those that follow each other,
+    with 0."""
     decoder, position, counted, line = json.JSONDecoder(**STRICT), text.find("[") + 1 if first else 0, 0, 1
     for number in count(1):
         position = _past_space(text, position)
@@ -173,12 +174,14 @@ def _past_space(text: str, position: int) -> int:
 
 
 def hold_records(line: str, keys: Iterable[str]) -> bool:
-    """Whether the first line of a text file is an object with one of these keys, so that the file holds JSON lines."""
+    """Return whether the first line of a text file is an object with one of these keys, so that the file holds JSON
+    lines."""
     return line.startswith("{") and has_key(_value(line), keys)
 
 
 def frame_records(value: Any) -> list[dict[str, Any]]:
-    """The records of a data frame as pandas writes it to JSON, in any of its forms with names; none of other JSON.
+    """Return the records of a data frame as pandas writes it to JSON, in any of its forms with names; none of other
+    JSON.
 
     {"text": {"0": "a", "1": "b"}}, {"0": {"text": "a"}, "1": {"text": "b"}}, {"columns": ["text"], "data": [["a"],
     ["b"]]} and {"schema": …, "data": [{"index": 0, "text": "a"}, …]} → [{"text": "a"}, {"text": "b"}]
@@ -205,13 +208,13 @@ def frame_records(value: Any) -> list[dict[str, Any]]:
 
 
 def has_key(value: Any, keys: Iterable[str]) -> bool:
-    """Whether this is an object, or a data frame, with a text or a list of words under one of these keys."""
+    """Return whether this is an object, or a data frame, with a text or a list of words under one of these keys."""
     records = [*frame_records(value)[:1], value] if isinstance(value, dict) else []
     return any(isinstance(record.get(key), (str, list)) for record in records for key in keys)
 
 
 def first_line(lines: Iterator[tuple[int, str]]) -> tuple[str, Iterator[tuple[int, str]]]:
-    """The first line that is not blank, or "", and the same lines from their beginning."""
+    """Return the first line that is not blank, or "", and the same lines from their beginning."""
     read = []
     for number, line in lines:
         read.append((number, line))

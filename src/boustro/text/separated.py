@@ -90,14 +90,14 @@ class Dialect:
         return f"{self.declared}{self.end}" if self.declared else ""
 
     def format(self, cells: Sequence[Any], spelled: Sequence[str] = ()) -> str:
-        """A row, with its end: first the cells that are `spelled` as a file has them."""
+        """Return a row, with its end: first the cells that are `spelled` as a file has them."""
         written = [*spelled, *(self.spell(self._text(cell)) for cell in cells)]
         if len(written) == 1 and not written[0].strip():
             written = [f'"{written[0]}"']  # bare it would be a blank line
         return self.separator.join(written) + self.end
 
     def spell(self, cell: str) -> str:
-        """A cell, in quotes where it would be read otherwise without them."""
+        """Return a cell, in quotes where it would be read otherwise without them."""
         breaks = self.separator in cell or "\n" in cell or "\r" in cell or cell.startswith(BYTE_ORDER_MARK)
         return in_quotes(cell) if breaks or (self.quotes and '"' in cell) else cell
 
@@ -109,7 +109,7 @@ class Dialect:
         return self.separator.join(row.spelled) + row.end
 
     def respelled(self, row: CellRow, cells: Sequence[Any]) -> str:
-        """A row with other cells, without its end; those that are the same, or None, stand as in its file."""
+        """Return a row with other cells, without its end; those that are the same, or None, stand as in its file."""
         known = zip(row.spelled, row.cells, row.quoted, cells, strict=False)
         spelled = [
             was if new in (old, None) else in_quotes(new) if quoted else self.spell(new)
@@ -119,12 +119,12 @@ class Dialect:
 
 
 def in_quotes(cell: str) -> str:
-    """A quoted cell."""
+    """Return a quoted cell."""
     return '"' + cell.replace('"', '""') + '"'
 
 
 def cell_text(value: Any) -> str:
-    """A value of any type as a cell of text has it: nothing for `None`, JSON for lists and objects."""
+    """Return a value of any type as a cell of text has it: nothing for `None`, JSON for lists and objects."""
     if value is None or (isinstance(value, float) and value != value):
         return ""
     if isinstance(value, str):
@@ -133,7 +133,7 @@ def cell_text(value: Any) -> str:
 
 
 def no_formula(value: Any) -> Any:
-    """A cell that a spreadsheet does not run, with an apostrophe before what would be a formula."""
+    """Return a cell that a spreadsheet does not run, with an apostrophe before what would be a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
@@ -188,7 +188,7 @@ class Separated:
             self._look_at_quotes()
 
     def __iter__(self) -> Iterator[CellRow]:
-        """All rows, once."""
+        """Return all rows, once."""
         return self._by_quotes(self._rest) if self.dialect.quotes else _literal(self._rest, self.dialect.separator)
 
     def note(self, row: CellRow, num_columns: int) -> list[str]:
@@ -244,7 +244,7 @@ class Separated:
             taken.clear()
 
     def _row(self, first: EndedLine, take: Callable[[], EndedLine | None]) -> CellRow:
-        """The row that begins on a line, with the lines behind it that belong to its cells."""
+        """Return the row that begins on a line, with the lines behind it that belong to its cells."""
         separator, (number, line, end, _, problem), position = self.dialect.separator, first, 0
         cells: list[str] = []
         quoted: list[bool] = []
@@ -278,7 +278,7 @@ class Separated:
 
 
 def separator_of(head: str, usual: str) -> str:
-    """The separator of a first line: the usual one, else the one that it has most of outside of quoted cells."""
+    """Return the separator of a first line: the usual one, else the one that it has most of outside of quoted cells."""
     bare = re.sub(r'"(?:[^"]|"")*+"?', "", head)
     for line in (bare, head):
         if usual in line or any(map(line.count, OTHERS)):
@@ -287,8 +287,8 @@ def separator_of(head: str, usual: str) -> str:
 
 
 def begins_table(lines: Iterable[str], names: Iterable[str]) -> bool:
-    """Whether the first of the lines is the head of a table, whatever its file is named: several names, one of them
-    that of a column which is read."""
+    """Return whether the first of the lines is the head of a table, whatever its file is named: several names, one of
+    them that of a column which is read."""
     first = next((line.strip() for line in lines if line.strip()), "")
     heads = [head.strip('"') for head in first.split(separator_of(first, ","))]  # a sentence has a space behind a comma
     is_head = len(heads) > 1 and all(map(COLUMN_NAME.fullmatch, heads)) and not {*names}.isdisjoint(heads)
@@ -296,7 +296,7 @@ def begins_table(lines: Iterable[str], names: Iterable[str]) -> bool:
 
 
 def _to_first(lines: Iterator[EndedLine]) -> tuple[EndedLine, list[EndedLine]]:
-    """The next line that is not blank, or an empty one at the end, and all that were read."""
+    """Return the next line that is not blank, or an empty one at the end, and all that were read."""
     begun: list[EndedLine] = []
     for line in lines:
         begun.append(line)
@@ -332,7 +332,8 @@ class _Shape:
 
 
 def _spans_rows(row: CellRow, separator: str, num_columns: int) -> bool:
-    """Whether each line of a row, alone, has as many cells as there are columns: a quote may have hidden its end."""
+    """Return whether each line of a row, alone, has as many cells as there are columns: a quote may have hidden its
+    end."""
     if num_columns < 2 or not any(LINE_END.search(cell) for cell in row.cells):
         return False
     lines = LINE_END.split(separator.join(row.cells))

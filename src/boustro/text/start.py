@@ -21,7 +21,7 @@ END_OF_TEXT = ("<|endoftext|>", "<|end_of_text|>")
 
 
 def frame_of(tokenizer: Any, text: str = "a") -> tuple[list[int], list[int]]:
-    """The pieces that a tokenizer puts before and after a text: `([2], [])` for Gemma's `<bos>`."""
+    """Return the pieces that a tokenizer puts before and after a text: `([2], [])` for Gemma's `<bos>`."""
     plain, framed = (tokenizer(text, add_special_tokens=special)["input_ids"] for special in (False, True))
     if not plain:  # a vocabulary without this text
         cut = int(framed[:1] == [tokenizer.bos_token_id])
@@ -33,7 +33,7 @@ def frame_of(tokenizer: Any, text: str = "a") -> tuple[list[int], list[int]]:
 
 
 def start_pieces(tokenizer: Any, config: Any, wanted: str = AUTO, *, backward: bool = False) -> list[int]:
-    """The pieces before every text that an LM reads, in reading order; `ValueError` for an unknown piece.
+    """Return the pieces before every text that an LM reads, in reading order; `ValueError` for an unknown piece.
 
     `wanted` is one of
 
@@ -65,7 +65,7 @@ def start_pieces(tokenizer: Any, config: Any, wanted: str = AUTO, *, backward: b
 
 
 def between_documents(tokenizer: Any, config: Any) -> list[int]:
-    """The piece that stood between documents in training, or nothing where none is known.
+    """Return the piece that stood between documents in training, or nothing where none is known.
 
     The name decides, not the role: a chat model's end of sequence is the end of a turn, and SmolLM2 files
     `<|endoftext|>` as the unknown piece too. Else it is what the config says texts begin or end with.
@@ -77,7 +77,7 @@ def between_documents(tokenizer: Any, config: Any) -> list[int]:
 
 
 def run_up_pieces(tokenizer: Any, config: Any, wanted: str = AUTO, *, backward: bool = False) -> list[int]:
-    """The pieces of a text before the text, in reading order: behind it for a backward LM.
+    """Return the pieces of a text before the text, in reading order: behind it for a backward LM.
 
     `wanted` is auto, `RUN_UP` for a forward LM that is not ours; none; or the text itself.
     """
@@ -89,7 +89,7 @@ def run_up_pieces(tokenizer: Any, config: Any, wanted: str = AUTO, *, backward: 
 
 
 def is_recorded(config: Any) -> bool:
-    """Whether it is the config of an LM of ours, which says what the LM was given."""
+    """Return whether it is the config of an LM of ours, which says what the LM was given."""
     return hasattr(config, "sentinel") or hasattr(config, "direction")
 
 

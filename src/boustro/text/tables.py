@@ -139,7 +139,7 @@ class FileRow(NamedTuple):
         return self.fields or {PLACE: self.place, "text": text}
 
     def to_problem(self, error: str = "") -> dict[str, str]:
-        """The line of a file of problems."""
+        """Return the line of a file of problems."""
         return {"place": self.place, "error": error or self.problem}
 
 
@@ -174,7 +174,7 @@ def keys_of(heads: Sequence[Any], where: str) -> tuple[str, ...]:
 
 
 def _separated_head(path: Path, source: LineSource, delimiter: str | None) -> TableHead:
-    """The columns of a file by its first lines, or by all where these do not show them."""
+    """Return the columns of a file by its first lines, or by all where these do not show them."""
 
     def first() -> Iterator[EndedLine]:
         return read_ended(path, [], keep_going=True, source=source.first(LOOKED_AT))
@@ -190,7 +190,7 @@ def _separated_head(path: Path, source: LineSource, delimiter: str | None) -> Ta
 
 
 def _to_head(file: Separated) -> tuple[TableHead, Iterator[tuple[int, CellRow]]]:
-    """The columns, and the numbered rows behind their names."""
+    """Return the columns, and the numbered rows behind their names."""
     numbered = enumerate(file, start=1)  # a spreadsheet does not show the line `sep=;`
     number, row = next(numbered, (0, None))
     before = file.dialect.declaration

@@ -119,7 +119,7 @@ class FolderTokenizer:
         max_length: int = 0,
         verbose: bool = True,
     ) -> dict[str, Any]:
-        """The piece ids of a text, or of each."""
+        """Return the piece ids of a text, or of each."""
         backend, given = self.backend_tokenizer, [texts] if isinstance(texts, str) else texts
         backend.encode_special_tokens = split_special_tokens
         if truncation:
@@ -140,12 +140,12 @@ class FolderTokenizer:
         return {piece.content: number for number, piece in self.backend_tokenizer.get_added_tokens_decoder().items()}
 
     def convert_ids_to_tokens(self, ids: int | Sequence[int]) -> Any:
-        """The piece of an id, or those of ids."""
+        """Return the piece of an id, or those of ids."""
         piece = self.backend_tokenizer.id_to_token
         return piece(ids) if isinstance(ids, int) else [*map(piece, ids)]
 
     def tokenize(self, text: str) -> list[str]:
-        """The pieces of a text."""
+        """Return the pieces of a text."""
         return self.convert_ids_to_tokens(self(text, add_special_tokens=False)["input_ids"])
 
     @cached_property
@@ -164,7 +164,7 @@ class FolderTokenizer:
 
 
 def load_tokenizer(name_or_path: ModelPlace, revision: str | None = None, to_read: bool = False) -> Any:
-    """A transformers tokenizer that neither truncates nor pads; `starter` is that of the pair in the package.
+    """Return a transformers tokenizer that neither truncates nor pads; `starter` is that of the pair in the package.
 
     One of ours is a `FolderTokenizer` where no more is wanted than `to_read` by it. Raises `FileNotFoundError` if there
     is none at this path or of this name, `ValueError` for a pointer of Git LFS.
@@ -195,8 +195,8 @@ def load_tokenizer(name_or_path: ModelPlace, revision: str | None = None, to_rea
 
 
 def _load_plain(place: Artefact, to_read: bool) -> Any:
-    """A plain tokenizer of ours, without the class that would choose one by the model, and imports every config first;
-    `None` for any other."""
+    """Return a plain tokenizer of ours, without the class that would choose one by the model, and imports every config
+    first; `None` for any other."""
     saved, pieces = "tokenizer_config.json", place / "tokenizer.json"
     if not place.is_written or not (place / saved).is_file() or not pieces.is_file():
         return None
@@ -220,7 +220,8 @@ def _load_any(folder: str, **how: Any) -> Any:
 
 
 def cut_tokenizer(tokenizer: Any, used: Iterable[int]) -> tuple[Any, list[int]]:
-    """The tokenizer without the pieces that a text does not need; and the ids of those that it keeps, in its order.
+    """Return the tokenizer without the pieces that a text does not need; and the ids of those that it keeps, in its
+    order.
 
     Kept are the pieces that are `used`, special ones, and the single characters of all these and of English, so that
     other words have pieces, too. Of the same text the pieces are the same: of the best ones of a unigram model, and of
@@ -258,7 +259,8 @@ def cut_tokenizer(tokenizer: Any, used: Iterable[int]) -> tuple[Any, list[int]]:
 
 
 def unlike_cut(config: Any, tokenizer: Any, prompt: str) -> Callable[[str, Sequence[int]], bool]:
-    """Whether a text, given with its ids behind a prompt, is one of `UNLIKE_CUT`; never with a whole vocabulary."""
+    """Return whether a text, given with its ids behind a prompt, is one of `UNLIKE_CUT`; never with a whole
+    vocabulary."""
     letters = (getattr(config, "packed", None) or {}).get("letters", 0) / TIMES_AS_MANY
     framed, unknown = len(tokenizer(prompt)["input_ids"]), tokenizer.unk_token_id
 
@@ -281,7 +283,7 @@ def lower(tokenizer: Any) -> None:
 
 
 def _renumbered(part: Any, numbers: Mapping[int, int]) -> Any:
-    """A post-processor of tokenizer.json with other ids."""
+    """Return a post-processor of tokenizer.json with other ids."""
     match part:
         case [str(piece), int(number)]:
             return [piece, numbers[number]]
@@ -295,7 +297,7 @@ def _renumbered(part: Any, numbers: Mapping[int, int]) -> Any:
 
 
 def num_ids(tokenizer: Any) -> int:
-    """The largest id + 1, how many rows its models need; more than `len(tokenizer)` where ids are left out."""
+    """Return the largest id + 1, how many rows its models need; more than `len(tokenizer)` where ids are left out."""
     return max(tokenizer.get_vocab().values()) + 1
 
 
@@ -309,7 +311,7 @@ def refuse_ids_beyond(num_rows: int, tokenizer: Any, model: str) -> None:
 
 
 def end_of_text_id(tokenizer) -> int:
-    """The piece that separates documents: the end-of-sequence piece, else the separator or start piece."""
+    """Return the piece that separates documents: the end-of-sequence piece, else the separator or start piece."""
     for identifier in (tokenizer.eos_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id):
         if identifier is not None:
             return identifier
@@ -317,7 +319,8 @@ def end_of_text_id(tokenizer) -> int:
 
 
 def with_special_pieces(path: str | Path, names: Sequence[str]) -> Any:
-    """The tokenizer at `path` with these special pieces ("mask", "cls", "sep", "pad"); new ones come after all others.
+    """Return the tokenizer at `path` with these special pieces ("mask", "cls", "sep", "pad"); new ones come after all
+    others.
 
     If "cls" or "sep" is new, the tokenizer frames texts with them as BERT's does. Raises `ValueError` where its ids are
     left out here and there: new pieces would be given the ids of others.

@@ -43,7 +43,7 @@ _RANGES += ((0xF900, 0xFAFF), (0xFF00, 0xFFEF), (0x20000, 0x3FFFF))
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether a character is of a script without spaces, its punctuation and katakana among them."""
+    """Return whether a character is of a script without spaces, its punctuation and katakana among them."""
     return any(low <= ord(character) <= high for low, high in _RANGES)
 
 
@@ -53,7 +53,7 @@ def gap(before: str, after: str) -> str:
 
 
 def apart(words: Sequence[str]) -> list[bool]:
-    """Whether a space stands before each word, where nobody says it: `("中", "国")` → `[True, False]`."""
+    """Return whether a space stands before each word, where nobody says it: `("中", "国")` → `[True, False]`."""
     return [i == 0 or bool(gap(words[i - 1], word)) for i, word in enumerate(words)]
 
 
@@ -156,12 +156,12 @@ def word_rule(rule: int) -> Iterator[None]:
 
 
 def current_rule() -> int:
-    """The rule by which texts are split here."""
+    """Return the rule by which texts are split here."""
     return _rule.get()
 
 
 def split_text(text: str, document: str = "") -> Iterator[Placed]:
-    """The sentences of a text, all of `document`; only white space is outside their words."""
+    """Return the sentences of a text, all of `document`; only white space is outside their words."""
     return _sentences(text, document, _rule.get())  # the rule of the caller, however late the sentences are asked for
 
 
@@ -201,7 +201,8 @@ def word_end(text: str, position: int, end: int, rule: int = RULE) -> int:
 
 
 def ends_sentence(text: str, words: Sequence[tuple[int, int]], index: int) -> bool:
-    """Whether a sentence ends with the word `words[index]` of a line; only the words beside it have an effect."""
+    """Return whether a sentence ends with the word `words[index]` of a line; only the words beside it have an
+    effect."""
     word = text[slice(*words[index])]
     if word in CLOSERS and index and text[slice(*words[index - 1])] in ENDERS:
         word = text[slice(*words[index - 1])]

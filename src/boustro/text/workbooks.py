@@ -63,7 +63,7 @@ class SheetRow(NamedTuple):
 
 
 def sheet_rows(path: Path, notes: list[Note]) -> Iterator[SheetRow]:
-    """All rows of the first sheet.
+    """Yield all rows of the first sheet.
 
     Raises `ValueError` for a damaged workbook, and `ImportError` where openpyxl is missing.
     """
@@ -86,7 +86,7 @@ def sheet_rows(path: Path, notes: list[Note]) -> Iterator[SheetRow]:
 
 
 def _load(path: Path, values: bool) -> Any:
-    """A workbook with the values that it stores, or with formulas."""
+    """Return a workbook with the values that it stores, or with formulas."""
     try:
         from openpyxl.cell.text import Text
         from openpyxl.reader.excel import ExcelReader
@@ -174,7 +174,7 @@ def refuse_in_sheet(record: dict[str, Any], place: str, name: Path) -> None:
 
 
 def holds_too_much(text: str) -> bool:
-    """Whether a text is too long for a cell of a workbook."""
+    """Return whether a text is too long for a cell of a workbook."""
     return len(text) > CELL // 2 and len(text.encode("utf-16-le", "surrogatepass")) // 2 > CELL
 
 
@@ -216,7 +216,7 @@ def _escaped(text: str) -> str:
 
 
 def _element(name: str) -> re.Pattern[str]:
-    """An element of XML that has none of its name inside: its prefix, its attributes and its content."""
+    """Return an element of XML that has none of its name inside: its prefix, its attributes and its content."""
     return re.compile(rf"<((?:\w+:)?){name}(?=[\s/>])([^>]*?)(?:/>|>(.*?)</\1{name}\s*>)", re.DOTALL)
 
 
@@ -327,7 +327,7 @@ class _Sheet:
 
 
 def _without_stored(cell: re.Match[str], gone: set[str]) -> str:
-    """A cell without the text that it stores of a formula, where that has words that are gone."""
+    """Return a cell without the text that it stores of a formula, where that has words that are gone."""
     value = VALUE.search(cell[3] or "")
     if value is None or not FORMULA.search(cell[3]) or _words_of(unescape(value[3] or "")).isdisjoint(gone):
         return cell[0]
@@ -335,7 +335,7 @@ def _without_stored(cell: re.Match[str], gone: set[str]) -> str:
 
 
 def _without_strings(text: str, unused: set[int]) -> str:
-    """The table of strings, in which some are empty."""
+    """Return the table of strings, in which some are empty."""
     numbers = count()
     return STRING.sub(lambda m: f"<{m[1]}si><{m[1]}t/></{m[1]}si>" if next(numbers) in unused else m[0], text)
 
@@ -351,7 +351,7 @@ def _words_of(text: str) -> set[str]:
 
 
 def _string(cell: re.Match[str]) -> int:
-    """Which of the table of strings a cell has; -1 for none."""
+    """Return which of the table of strings a cell has; -1 for none."""
     kind, value = CELL_TYPE.search(cell[2]), VALUE.search(cell[3] or "")
     return int(value[3]) if kind and kind[1] == "s" and value and value[3] else -1
 

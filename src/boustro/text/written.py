@@ -44,8 +44,8 @@ class WrittenFile:
         self._left_out: list[int] = []
 
     def rows(self) -> Iterator[FileRow]:
-        """All rows, also those that cannot be read, from the beginning; `ValueError` for a file that cannot be read
-        on."""
+        """Return all rows, also those that cannot be read, from the beginning; `ValueError` for a file that cannot be
+        read on."""
         self.notes, self._begun = [], False
         return READERS["values" if self._is_whole else self.form](self)
 
@@ -60,7 +60,7 @@ class WrittenFile:
         return start + (dialect.as_given(head.row) if head.row else "")
 
     def line(self, row: FileRow, new: Any) -> str:
-        """A row of a file that is text, as it was but for what is new."""
+        """Return a row of a file that is text, as it was but for what is new."""
         if isinstance(row.value, TableRow):
             table, given, cells = self._table, row.value.given, [new.get(key, v) for key, v in row.value.items()]
             assert table is not None and table.dialect is not None and given is not None
@@ -190,7 +190,7 @@ class WrittenFile:
 
 
 def _number(row: FileRow) -> int:
-    """Which row of a workbook it is, from 1."""
+    """Return which row of a workbook it is, from 1."""
     return int(row.place.rpartition(" ")[2])
 
 

@@ -168,7 +168,7 @@ def grow(
     kept: str = RESUME_ADVICE,
     again: str = "--overwrite without --resume starts again",
 ) -> Iterator[Growing]:
-    """A file that is complete or absent under its name: it gets the name if the block ends well.
+    """Yield a file that is complete or absent under its name: it gets the name if the block ends well.
 
     Args:
         out: The file.
@@ -228,7 +228,8 @@ def _left(part: Path, progress: Path, again: str) -> State | None:
 
 
 def _continued(left: State, state: State, files: Sequence[Path], again: str) -> State:
-    """The state of a run that goes on; `ValueError` where it is another, or where its files are not those it wrote."""
+    """Return the state of a run that goes on; `ValueError` where it is another, or where its files are not those it
+    wrote."""
     if left.key != state.key:
         raise ValueError(f"{files[0]}: begun with another model, other inputs or another format; {again}")
     if left.errors not in (None, state.errors):
@@ -242,7 +243,7 @@ def _continued(left: State, state: State, files: Sequence[Path], again: str) -> 
 
 
 def _open(path: Path, size: int) -> IO[bytes]:
-    """The file with its first `size` bytes, which it has, to write on."""
+    """Return the file with its first `size` bytes, which it has, to write on."""
     file = path.open("r+b" if path.is_file() else "wb")
     file.truncate(size)
     file.seek(size)

@@ -117,7 +117,7 @@ def _has_document(row: FileRow) -> bool:
 def in_processes(
     work: Callable[[Any], Any], items: Iterable[Any], workers: int, size: Callable[[Any], int] = lambda item: 1
 ) -> Iterator[tuple[int, Any]]:
-    """(size of the item, its result), in order, from so many new processes, which share the cores.
+    """Yield (size of the item, its result), in order, from so many new processes, which share the cores.
 
     Raises what `work` raises, and `OSError` where a process dies.
     """

@@ -138,7 +138,7 @@ class Labeller:
         return [{"explained": reasons} for reasons in explain(self.model, answers)]
 
     def _alone(self, given: Any) -> Any:
-        """The answer to an input that is asked alone, or the exception with which the model fails at it."""
+        """Return the answer to an input that is asked alone, or the exception with which the model fails at it."""
         try:
             answers = self.model.answer_checked([given])
             return answers[0], self._reasons(answers)[0]
@@ -178,20 +178,20 @@ class Labeller:
         return as_json(before | record, default=json_value) + "\n"
 
     def _input(self, row: FileRow, answer: Any, said: dict[str, Any]) -> dict[str, Any]:
-        """The input of a row without fields, as JSON lines have it."""
+        """Return the input of a row without fields, as JSON lines have it."""
         if self.shown.as_values:
             value = as_json_value(row)
             return value if isinstance(value, dict) else {"words" if isinstance(value, list) else "text": value}
         return {key: value for key, value in self.model.show(answer, "jsonl").items() if key not in said}
 
     def _line(self, row: FileRow, answer: Any) -> str:
-        """A line of an `AnswerTable`."""
+        """Return a line of an `AnswerTable`."""
         fields = row.cells if self.shown.form.dialect else row.fields
         line = {"row": row.number, "answer": answer} | ({"fields": fields} if self.shown.once else {})
         return as_json(line, default=json_value) + "\n"
 
     def nothing(self) -> dict[str, Any]:
-        """The fields of an answer to no row beside the columns, by their keys and how they are written."""
+        """Return the fields of an answer to no row beside the columns, by their keys and how they are written."""
         said = self.model.empty_answer()
         if said is None:  # of a task that answers a text
             said = self.model.to_record(self.model.answer_checked(["-"])[0])
@@ -223,7 +223,7 @@ class Labeller:
         return self.shown.dialect or self.shown.form.dialect
 
     def _spelled(self, row: CellRow | None) -> list[str]:
-        """The cells of a row as they stand in the file, where they come back so."""
+        """Return the cells of a row as they stand in the file, where they come back so."""
         return row.spelled if self.shown.head and row else []
 
     def _cells(self, row: FileRow, answer: Any) -> str:
@@ -295,7 +295,7 @@ class Predictor:
         return self.opened.open()
 
     def __call__(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        """The columns and, row by row, the fields of the answers, as further columns.
+        """Return the columns and, row by row, the fields of the answers, as further columns.
 
         Args:
             columns: Lists or arrays of one length by name; a data frame.
@@ -315,7 +315,7 @@ class Predictor:
         return {**lists, **{free[name]: [answer.get(name) for answer in answers] for name in names}}
 
     def _parse(self, value: Any, place: str) -> Any:
-        """An input, or `None` for one without a text that the model is not asked for."""
+        """Return an input, or `None` for one without a text that the model is not asked for."""
         if {*self.columns.names.values()} <= value.keys():
             value = self.columns.named(value, place, table=False)
         refuse_half_characters(value, place)
@@ -325,6 +325,6 @@ class Predictor:
 
 
 def _as_list(values: Any) -> list[Any]:
-    """The values of a column as Python has them: arrays and what is in them become lists."""
+    """Return the values of a column as Python has them: arrays and what is in them become lists."""
     given = values.tolist() if hasattr(values, "tolist") else list(values)
     return [value.tolist() if hasattr(value, "tolist") else value for value in given]

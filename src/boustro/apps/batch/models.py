@@ -29,7 +29,7 @@ class Asked:
     threshold: float | None = None
 
     def asking(self, model: Any) -> Any:
-        """The model, a tagger with what is asked of it."""
+        """Return the model, a tagger with what is asked of it."""
         return model if self.recall is None and self.threshold is None else model.asking(self.recall, self.threshold)
 
 
@@ -68,7 +68,7 @@ class OpenedFolder(Asked):
         return self.artefact.fingerprint
 
     def open(self) -> Any:
-        """The model; raises as `boustro.load`."""
+        """Return the model; raises as `boustro.load`."""
         return self.asking(load(self.artefact, encoder=self.encoder, cache=self.cache, device=self.device))
 
 
@@ -100,7 +100,7 @@ class OpenedModel(Asked):
         return model_fingerprint(self.model.fitted)
 
     def open(self) -> Any:
-        """The model."""
+        """Return the model."""
         return self.asking(self.model)
 
 

@@ -94,7 +94,7 @@ def predict_files(
 
 
 def form_of(kind: Any, out: Path | None, named: str | None, explain: bool) -> FileForm:
-    """The form of the answers; `OptionError` where the file, or the task, cannot have them so."""
+    """Return the form of the answers; `OptionError` where the file, or the task, cannot have them so."""
     at, ending = form_at(out), "" if out is None else out.suffix.lower()
     if out is not None and at is None and (named is None or ending in OPENERS):
         raise OptionError(
@@ -129,7 +129,7 @@ def _refuse_output(output: OutputOptions, form: FileForm, recall: bool, explain:
 
 
 def _frame(labeller: Labeller, files: Sequence[DataFile]) -> AnswerFrame:
-    """The text before, between and after the answers."""
+    """Return the text before, between and after the answers."""
     form = labeller.shown.form
     if form.between:
         return AnswerFrame("[\n", ",", "]\n")
@@ -153,7 +153,7 @@ class RowStream:
         self._rows: Iterator[FileRow | None] = read_rows(files, reads, offsets, columns, self._notes)
 
     def first(self) -> FileRow | None:
-        """The first row, for which it waits."""
+        """Return the first row, for which it waits."""
         begun = list[FileRow | None]()
         for row in self._rows:
             begun.append(row)
@@ -163,7 +163,7 @@ class RowStream:
         return begun[-1] if begun else None
 
     def __iter__(self) -> Iterator[FileRow | None]:
-        """All of them, once."""
+        """Yield all of them, once."""
         for row in self._rows:
             if len(self._notes) > ROWS:
                 self._count_notes()

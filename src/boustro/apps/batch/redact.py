@@ -181,7 +181,7 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
 def _opened(
     asked: RedactOptions, files: Sequence[DataFile], shown: str, in_folder: bool
 ) -> tuple[Opened, list[GivenFile]]:
-    """The tagger, and the files as it reads them."""
+    """Return the tagger, and the files as it reads them."""
     from boustro.tasks.tagger import Tagger
 
     opened: Opened = OpenedFolder(asked.model or Path(SHIPPED_TAGGER))
@@ -199,7 +199,7 @@ def _opened(
 
 
 def _suited_to(files: Iterable[GivenFile]) -> Path:
-    """The tagger where nobody names one, by the languages of the first texts."""
+    """Return the tagger where nobody names one, by the languages of the first texts."""
     texts = list[str]()
     for file in files:
         with suppress(ValueError, OSError):  # which is said when its row is read
@@ -214,7 +214,7 @@ def _suited_to(files: Iterable[GivenFile]) -> Path:
 
 @contextmanager
 def _on_disk(file: DataFile) -> Iterator[DataFile]:
-    """A file; of a stream a copy, which is read as any file whose name says nothing, and twice."""
+    """Yield a file; of a stream a copy, which is read as any file whose name says nothing, and twice."""
     if not file.is_stream:
         yield file
         return
@@ -232,12 +232,12 @@ def _on_disk(file: DataFile) -> Iterator[DataFile]:
 
 
 def _shown(path: Path) -> str:
-    """How a stream is called in messages; nothing for a file."""
+    """Return how a stream is called in messages; nothing for a file."""
     return "" if not is_stream(str(path)) else "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def _in_folder(folder: Path, out: Path) -> list[tuple[DataFile, Path | None]]:
-    """The files of a folder, without hidden ones, and where each is written."""
+    """Return the files of a folder, without hidden ones, and where each is written."""
     names = shown_files(folder)
     pairs: list[tuple[DataFile, Path | None]] = [(DataFile(folder / name), out / _plain(name)) for name in names]
     seen: dict[Path | None, DataFile] = {}
@@ -250,7 +250,7 @@ def _in_folder(folder: Path, out: Path) -> list[tuple[DataFile, Path | None]]:
 
 
 def _plain(name: Path) -> Path:
-    """The name without the ending of a compressed file: what is written is not compressed."""
+    """Return the name without the ending of a compressed file: what is written is not compressed."""
     return name.with_suffix("") if name.suffix.lower() in OPENERS else name
 
 
@@ -306,7 +306,7 @@ class RedactionJob:
         return found | {"labels": dict(self.labels)}
 
     def read(self) -> Iterator[RedactedRow]:
-        """The rows of all files; one that cannot be read ends those of its file where it is not left out."""
+        """Yield the rows of all files; one that cannot be read ends those of its file where it is not left out."""
         for file in self.files:
             try:
                 for row in file.texts():
@@ -332,7 +332,7 @@ class RedactionJob:
         return AnsweredRows(said, _problems(rows))
 
     def mask(self, rows: list[RedactedRow]) -> AnsweredRows:
-        """The rows of the one file as they are written."""
+        """Return the rows of the one file as they are written."""
         filled = ((row, self._fill(row, regions)) for row, regions in self._found(rows))
         lines = [self.files[0].line(row.row, new) for row, new in filled if new is not None]
         return AnsweredRows(lines, _problems(rows))
@@ -383,7 +383,7 @@ class RedactionJob:
         print(f"{out}: {files}{count_of(self.rows, 'rows')}", file=sys.stderr)
 
     def _again(self, file: GivenFile, lines: "FoundLines") -> Iterator[tuple[FileRow, Any]]:
-        """The rows of a file, each with what stands in its place."""
+        """Yield the rows of a file, each with what stands in its place."""
         for row in file.texts():
             found = lines.next(file.number)
             if found is None or (found[1] is None) != bool(row.row.problem):
@@ -428,7 +428,7 @@ class FoundLines:
         self._rest, self._line = lines, next(lines, None)
 
     def next(self, number: int) -> Any:
-        """The next line of a file, or `None`."""
+        """Return the next line of a file, or `None`."""
         line = self._line
         if line is None or line[0] != number:
             return None

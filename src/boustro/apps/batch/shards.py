@@ -81,12 +81,12 @@ class ShardJob:
         return self.out / f"{name.removesuffix(Path(name).suffix)}{self.form.endings[0]}"
 
     def _beside(self, shard: str, ending: str) -> Path:
-        """A file beside the answers of a shard, see `BESIDE_ENDINGS`."""
+        """Return a file beside the answers of a shard, see `BESIDE_ENDINGS`."""
         target = self.target(shard)
         return target.with_name(f"{target.name}.{ending}")
 
     def shards(self) -> list[str]:
-        """The names of all shards, in order; `ValueError` where there is none, or two would have one target."""
+        """Return the names of all shards, in order; `ValueError` where there is none, or two would have one target."""
         beside = set(self._beside_answers())
         names = [name for name in self._names() if name not in beside]
         if not names:
@@ -112,7 +112,7 @@ class ShardJob:
         return [name for name in self._names() if name in (JOB_FILE, ERRORS_FILE) or name.endswith(BESIDE_ENDINGS)]
 
     def missing(self) -> list[str]:
-        """The shards that are not answered yet."""
+        """Return the shards that are not answered yet."""
         return [shard for shard in self.shards() if not self.target(shard).exists()]
 
     def begin(self, resume: bool = True) -> None:

@@ -61,7 +61,7 @@ class AnswerTable:
         write_columns(types.schema, tables, made, form.name)
 
     def _cells(self, fields: Record, line: Record) -> tuple[list[Any], list[str | None]]:
-        """The cells of a row of a workbook, and how they are shown."""
+        """Return the cells of a row of a workbook, and how they are shown."""
         if isinstance(fields, TableRow) and fields.is_blank:
             return [], []
         formats, errors = (fields.formats, fields.errors) if isinstance(fields, TableRow) else ({}, {})
@@ -69,7 +69,7 @@ class AnswerTable:
         return [*cells, *line["answer"]], [formats.get(key) for key in self.survey.heads]
 
     def _pairs(self, part: Path) -> Iterator[tuple[Record, Record]]:
-        """(what is repeated, line) of every answer."""
+        """Yield (what is repeated, line) of every answer."""
         read = read_rows(self.files, self.reads, None, self.columns) if self._again else ()
         rows = (row for row in read if row is not None)
         for line in chain.from_iterable(_lines(part)):
@@ -98,7 +98,7 @@ class AnswerTable:
 
 
 def _lines(part: Path) -> Iterator[list[Record]]:
-    """The lines that grew, so many at a time."""
+    """Yield the lines that grew, so many at a time."""
     with part.open(encoding="utf-8") as file:
         while some := list(islice(file, ROWS)):
             yield [json.loads(line) for line in some]

@@ -132,7 +132,7 @@ def _by_labels(given: Prediction) -> OpenedModel:
 
 
 def _texts(given: Prediction) -> Iterator[str]:
-    """The first texts of files that can be read again, which say what texts are like."""
+    """Return the first texts of files that can be read again, which say what texts are like."""
     from boustro.tasks.classifier import Classifier
     from boustro.tasks.label_names import MOST_TEXTS
     from boustro.tasks.rows import Columns, parse_or_advise, read_rows

@@ -150,8 +150,8 @@ class Line:
         return cls(table, words, recipe, path, data)
 
     def values(self, prog: str, example: str) -> dict[str, Any]:
-        """The values given, by the names of options; `OptionError` for the first thing in the line or the recipe that
-        the command does not take. `example` is a line that it takes."""
+        """Return the values given, by the names of options; `OptionError` for the first thing in the line or the recipe
+        that the command does not take. `example` is a line that it takes."""
         named, positional = self.table.named, self.table.positional
         replaced = [
             note.option
@@ -198,7 +198,7 @@ class Line:
         return {name: self._opened(name, value) for name, value in values.items()}
 
     def _opened(self, name: str, value: Any) -> Any:
-        """A value, with files of labelled data as what is looked at once."""
+        """Return a value, with files of labelled data as what is looked at once."""
         if isinstance(value, tuple):
             return tuple(self._opened(name, one) for one in value)
         if not isinstance(value, Path) or name in WRITTEN:
@@ -259,7 +259,8 @@ class Line:
 
 
 def read_value(option: Option, given: Any, where: str = "") -> Any:
-    """The value of an option from its words, or from a recipe at `where`; `OptionError` for one that it does not take.
+    """Return the value of an option from its words, or from a recipe at `where`; `OptionError` for one that it does not
+    take.
 
     --layers 0,4 → "0,4"      --epochs 5 → 5      --shots 4,16 → (4, 16)      epochs: null → None
     """
@@ -287,7 +288,8 @@ def read_value(option: Option, given: Any, where: str = "") -> Any:
 
 
 def convert_word(hint: Any, word: str) -> Any:
-    """A word as the first type of a hint that it can be; the word itself where it can be none: it is then refused."""
+    """Return a word as the first type of a hint that it can be; the word itself where it can be none: it is then
+    refused."""
     for kind in bare_types(hint):
         if get_origin(kind) is Literal:
             chosen = [choice for choice in get_args(kind) if str(choice) == word]
@@ -302,7 +304,7 @@ def convert_word(hint: Any, word: str) -> Any:
 
 
 def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of all options of a call, as a recipe that gives them again."""
+    """Return the values of all options of a call, as a recipe that gives them again."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if is_dataclass(value):
@@ -364,7 +366,8 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _named(value: str) -> Iterator[Path]:
-    """The files and folders that a value names: itself, and what follows a prefix, also in the parts of a spec."""
+    """Yield the files and folders that a value names: itself, and what follows a prefix, also in the parts of a
+    spec."""
     for part in dict.fromkeys([value, *value.split("+")]):
         places = (part, part.partition(":")[2], part.rpartition(":")[2], part.rpartition("=")[2])
         for path in (Path(expand_home(place)) for place in places if place and not is_shipped(part)):
@@ -373,12 +376,12 @@ def _named(value: str) -> Iterator[Path]:
 
 
 def _several(value: Any) -> Sequence[Any]:
-    """The values of an option; a mapping, which a recipe may have, names no place."""
+    """Return the values of an option; a mapping, which a recipe may have, names no place."""
     return value if isinstance(value, tuple) else () if value is None or isinstance(value, Mapping) else (value,)
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """The options of a recipe, or of the command that wrote a folder; `ValueError` for anything else."""
+    """Return the options of a recipe, or of the command that wrote a folder; `ValueError` for anything else."""
     import yaml
 
     if path.is_dir():
@@ -413,14 +416,15 @@ def check_heads(task: str, heads: Sequence[str]) -> None:
 
 
 def _is_default_of_others(name: str, value: Any, kinds: Sequence[str], heads: Sequence[str]) -> bool:
-    """Whether this is what an option of other heads is without a recipe: a folder's has all of its head's options."""
+    """Return whether this is what an option of other heads is without a recipe: a folder's has all of its head's
+    options."""
     name = name.replace("-", "_")
     others = owners(name, kinds)
     return bool(others) and not owners(name, heads) and getattr(HEADS[others[0]].options(), name) == value
 
 
 def _split(words: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """(name, words after it) of each option; the words before the first under ""."""
+    """Yield (name, words after it) of each option; the words before the first under ""."""
     name, tail = "", []
     for word in words:
         if word.startswith("--") and len(word) > 2:
@@ -433,7 +437,7 @@ def _split(words: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _most(option: Option | None) -> int:
-    """How many of the words after an option are its values; none of those before the first option."""
+    """Return how many of the words after an option are its values; none of those before the first option."""
     return int(option is not None and not option.is_boolean)
 
 
@@ -447,7 +451,7 @@ def _stands_after(option: Option, words: Sequence[str]) -> str:
 
 
 def _take(words: list[tuple[str, list[str]]], option: str) -> str | None:
-    """The value of an option that no function has; it is taken out, and the words after it stay."""
+    """Return the value of an option that no function has; it is taken out, and the words after it stay."""
     places = [place for place, (name, _) in enumerate(words) if name == option]
     if not places:
         return None

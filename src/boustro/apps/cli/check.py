@@ -89,7 +89,7 @@ def check(
 def report_files(
     data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS, task: str = DEFAULT_TASK, forgotten: bool = False
 ) -> list[DataReport]:
-    """One report per file, in order; each file is searched for duplicates within it and in earlier files."""
+    """Return one report per file, in order; each file is searched for duplicates within it and in earlier files."""
     known: Earlier = {}
     texts: dict[tuple[str, ...], str] = {}
     reports = []
@@ -129,7 +129,7 @@ def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequ
 
 
 def _labels(example: Any, scheme: Scheme | None) -> Iterable[str]:
-    """The labels of what an example has; whether a question has an answer."""
+    """Return the labels of what an example has; whether a question has an answer."""
     if scheme is not None:
         return (example.tags or ()) if scheme in WHOLE_WORDS else [e.label for e in gold_entities(example)]
     if (answers := getattr(example, "answers", None)) is not None:
@@ -162,7 +162,8 @@ def _compare(report: DataReport, examples: Sequence[Any], known: Earlier, texts:
 
 
 def forgotten_names(report: DataReport, sentences: Sequence[Sentence]) -> list[str]:
-    """The names that have no label, with the labelled entity that each is most like; `ValueError` for other data.
+    """Return the names that have no label, with the labelled entity that each is most like; `ValueError` for other
+    data.
 
     Two names are alike by the cosine of the mean of what the network of the package says of their words.
     """

@@ -114,7 +114,7 @@ def fit(
 
 
 def _read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptions, training: TaskConfig) -> Examples:
-    """The examples that a task learns from and is judged by, in the documents that they stand in."""
+    """Return the examples that a task learns from and is judged by, in the documents that they stand in."""
     if reading.documents and not (kind.in_documents or kind.lenient):
         raise OptionError("--documents is for taggers and for classifiers of texts; remove it")
     column = (*reading.text_column, *named_in(train).get("text_column", ()))[:1]
@@ -137,14 +137,14 @@ def _read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptio
 
 
 def _documents(corpora: Iterable[str], column: tuple[str, ...]) -> Iterator[str]:
-    """The texts of documents, under the key of this column where a corpus has it."""
+    """Yield the texts of documents, under the key of this column where a corpus has it."""
     for corpus in corpora:
         (key,) = with_columns(corpus, column) or TEXT_KEYS[:1]
         yield from read_documents([corpus], key, split="line", option="--text-column")
 
 
 def _plan_for(plan: Plan[Any], given: Examples, named: bool) -> Plan[Any]:
-    """The plan as these examples want it; says so on standard error where nobody `named` an encoder."""
+    """Return the plan as these examples want it; says so on standard error where nobody `named` an encoder."""
     from boustro.encoders.spec import Spec
 
     plan, note = plan.for_languages_of(given.train, named)
@@ -281,7 +281,7 @@ AROUND = "sentences of documents around them, read as context only"
 def in_documents(
     labelled: Sequence[Sentence], texts: Iterable[str], every: bool = False
 ) -> tuple[list[Sentence], dict[str, int]]:
-    """The sentences of all texts with a labelled one, in order, then labelled ones that no text has; and counts.
+    """Return the sentences of all texts with a labelled one, in order, then labelled ones that no text has; and counts.
 
     Args:
         labelled: Sentences; those of texts keep their words and labels, and get the text as their document.

@@ -76,8 +76,8 @@ def describe_encoder(encoder: Encoder) -> Iterator[dict[str, str]]:
 
 
 def advice(encoder: Encoder, largest: float = math.inf) -> list[str]:
-    """A sentence for every LM of at most `largest` parameters that reads first words clearly better after another piece
-    than the start piece that is used."""
+    """Return a sentence for every LM of at most `largest` parameters that reads first words clearly better after
+    another piece than the start piece that is used."""
     sentences = []
     for part in base_parts(encoder):
         if is_asked(part) and part.num_parameters <= largest and not is_shipped(part.spec):
@@ -93,7 +93,7 @@ def advice(encoder: Encoder, largest: float = math.inf) -> list[str]:
 
 
 def is_asked(encoder: Encoder) -> TypeGuard[LMEncoder]:
-    """Whether it is a forward LM of others, which does not record how it was trained."""
+    """Return whether it is a forward LM of others, which does not record how it was trained."""
     return type(encoder) is LMEncoder and not encoder.backward and not encoder.trained_by_boustro
 
 
@@ -115,7 +115,7 @@ def _measure(encoder: LMEncoder) -> dict[str, FirstWords]:
     mean, spread = every.mean(0), every.std(0).clamp_min(1e-6)
 
     def at_first_words(states: list[Tensor]) -> Tensor:
-        """(S, L, D), standardised."""
+        """Return (S, L, D), standardised."""
         return (torch.stack([one[end] for one, end in zip(states, ends, strict=True)]) - mean) / spread
 
     measured = {}

@@ -84,7 +84,7 @@ def _print_table(rows: dict[str, str]) -> None:
 
 
 def _bf16(device: "torch.device") -> str:
-    """Whether it is used, and why."""
+    """Return whether it is used, and why."""
     from boustro.hardware import BF16, forced_bf16, has_fast_bf16, uses_bf16
 
     speed = "fast" if has_fast_bf16(device) else "emulated or absent"

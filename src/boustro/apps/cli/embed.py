@@ -118,7 +118,7 @@ def _open(
     options: VectorOptions,
     run: RunOptions,
 ) -> "tuple[list[str], SentenceEncoder]":
-    """The texts of a file, and what embeds them: a folder, or statistics of `fit` or of the texts themselves."""
+    """Return the texts of a file, and what embeds them: a folder, or statistics of `fit` or of the texts themselves."""
     from itertools import islice
 
     from boustro.tasks.embed.data import read_texts_in_order

@@ -127,7 +127,7 @@ def _run(
 
 
 def _records(file: DataFile, keys: tuple[str, ...]) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """(place, record) of the lines as they arrive; a line without an object is a prompt, if that is all."""
+    """Yield (place, record) of the lines as they arrive; a line without an object is a prompt, if that is all."""
     for batch in file.batches(LINES, (*KEYS, *keys)):
         yield [(item.place, _record(item, keys)) for item in batch]
 
@@ -212,7 +212,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _texts(record: dict[str, Any], key: str, place: str) -> list[str]:
-    """A text, or several, under a key."""
+    """Return a text, or several, under a key."""
     value = fill(key, record, place) if FIELD.search(key) else record.get(key)
     texts: list[Any] = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) for text in texts):

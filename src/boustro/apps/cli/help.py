@@ -22,7 +22,7 @@ MOST_COLUMNS = 100  # longer lines are hard to follow on a wide terminal
 
 
 def filled_docstring(text: str, task: str | None = None) -> str:
-    """A docstring with its placeholders filled: for all tasks, or for one."""
+    """Return a docstring with its placeholders filled: for all tasks, or for one."""
     forms: dict[str, list[str]] = {}
     for name, entry in TASKS.items():
         forms.setdefault(entry.reads, []).append(name)

@@ -64,7 +64,7 @@ def infill(
 
 
 def _batches(text: str) -> Iterator[list[tuple[str, str]]]:
-    """(text, place) of a text itself, or of the lines of a file as they arrive."""
+    """Return (text, place) of a text itself, or of the lines of a file as they arrive."""
     if text == "-" or _exists(text):
         if Path(text).is_dir():
             raise ValueError(f"{text} is a folder; name a text file in it")
@@ -89,7 +89,7 @@ def _exists(text: str) -> bool:
 
 
 def _shown(result: "Filled") -> Text:
-    """A filled text, what was written in bold, and the other candidates."""
+    """Return a filled text, what was written in bold, and the other candidates."""
     shown = Text(result.filled)
     for gap in result.gaps:
         shown.stylize("bold", gap.start, gap.end)

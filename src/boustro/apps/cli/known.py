@@ -36,7 +36,7 @@ class Known(NamedTuple):
         return self.group in LAB_GROUPS
 
     def function(self) -> Callable[..., Any]:
-        """The function that runs; its module is imported now."""
+        """Return the function that runs; its module is imported now."""
         module, _, name = self.place.partition(":")
         return getattr(import_module(module), name)
 
@@ -204,12 +204,12 @@ COMMANDS: dict[str, Known] = {
 
 
 def called(name: str) -> str:
-    """The words that call a command: `predict`, `lab pretrain`."""
+    """Return the words that call a command: `predict`, `lab pretrain`."""
     return f"lab {name}" if COMMANDS[name].is_of_lab else name
 
 
 def pages() -> dict[str, Path]:
-    """The pages of the documentation by their names: in the package, or beside its source."""
+    """Return the pages of the documentation by their names: in the package, or beside its source."""
     package = Path(__file__).parents[2]
     folder = next((place for place in (package / "docs", package.parents[1] / "docs") if place.is_dir()), package)
     named = {path.stem: path for path in sorted(folder.glob("*.md")) if path.stem != "log"}

@@ -100,8 +100,8 @@ class Option:
         return f"{shown}{' ' if self.positional else ','}..." if self.takes_several else shown
 
     def part(self, given: Sequence[str]) -> Sequence[str]:
-        """Its values of those that are given: one is parted at commas, unless it is a path that is there; of several
-        each is one, unless they are numbers."""
+        """Return its values of those that are given: one is parted at commas, unless it is a path that is there; of
+        several each is one, unless they are numbers."""
         if not self.takes_several or self.positional or AS_GIVEN in notes_of(self.hint):
             return given
         if {int, float}.isdisjoint(bare_types(self.item)) and given[1:]:
@@ -126,7 +126,7 @@ class OptionTable(NamedTuple):
         return {option.name: option for option in self.options if not option.positional}
 
     def option(self, name: str) -> Option | None:
-        """The option that is given as `--name`, or, of a boolean one, as `--no-name`."""
+        """Return the option that is given as `--name`, or, of a boolean one, as `--no-name`."""
         option = self.named.get(name) or self.named.get(name.removeprefix("no-"))
         return option if option and (option.name == name or option.is_boolean) else None
 
@@ -135,7 +135,7 @@ class OptionTable(NamedTuple):
         return [option for option in self.options if option.positional]
 
     def call_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters of the function, from the values of options and the defaults of the others.
+        """Return the parameters of the function, from the values of options and the defaults of the others.
 
         A default that the values given make of no effect is left out (a preset's). Raises `OptionError`, as the
         dataclasses do, for values that do not go together.
@@ -153,13 +153,13 @@ class OptionTable(NamedTuple):
 
 
 def preset_option(command: Command) -> str | None:
-    """The option that names a preset, of a function whose options have presets."""
+    """Return the option that names a preset, of a function whose options have presets."""
     hints = (hint for hint in get_type_hints(command).values() if hasattr(hint, "presets"))
     return next((hint.preset_option for hint in hints), None)
 
 
 def parameter_default(command: Command, name: str) -> Any:
-    """The default of a parameter of a function; `None` where it has no such parameter."""
+    """Return the default of a parameter of a function; `None` where it has no such parameter."""
     parameter = inspect.signature(command).parameters.get(name)
     return parameter.default if parameter else None
 
@@ -167,8 +167,9 @@ def parameter_default(command: Command, name: str) -> Any:
 def list_options(
     command: Command, task: str = DEFAULT_TASK, heads: Sequence[str] = (), preset: str | None = None
 ) -> OptionTable:
-    """The options of a function: with those of a task and of these kinds of heads (by default of all that the task may
-    have), its default head, and the values of a preset as defaults. Raises `ValueError` for an unknown preset."""
+    """Return the options of a function: with those of a task and of these kinds of heads (by default of all that the
+    task may have), its default head, and the values of a preset as defaults. Raises `ValueError` for an unknown
+    preset."""
     config, parameters = TASKS[task].config, inspect.signature(command).parameters
     hints, told = get_type_hints(command, include_extras=True), describe_parameters(command.__doc__ or "")
     of_preset: Mapping[str, Any] = {}
@@ -208,8 +209,8 @@ def _walk(
     section: str = "",
     sole: bool = False,
 ) -> Iterator[Option]:
-    """The options of (name, type, default, help) of parameters or fields; `sole`: of the one parameter of a function,
-    whose options are then the function's own."""
+    """Yield the options of (name, type, default, help) of parameters or fields; `sole`: of the one parameter of a
+    function, whose options are then the function's own."""
     for name, hint, default, help in entries:
         if is_group(hint):
             groups[*place, name] = hint
@@ -220,7 +221,8 @@ def _walk(
 
 
 def list_fields(group: type, values: Any = MISSING) -> Iterator[tuple[str, Any, Any, str]]:
-    """(name, type, default, help) of each field of a dataclass; with the defaults of an instance where one is given."""
+    """Yield (name, type, default, help) of each field of a dataclass; with the defaults of an instance where one is
+    given."""
     hints = get_type_hints(group, include_extras=True)
     told = {} if group.__module__ == "types" else describe_fields(group)
     for member in option_fields(group):
@@ -230,7 +232,8 @@ def list_fields(group: type, values: Any = MISSING) -> Iterator[tuple[str, Any, 
 
 
 def options_of_heads(kinds: Sequence[str]) -> type:
-    """The options that some kinds of heads have between them, as a dataclass; that of the kinds where they share one.
+    """Return the options that some kinds of heads have between them, as a dataclass; that of the kinds where they share
+    one.
 
     Where an option is not of all of them, its help says whose it is.
     """
@@ -259,12 +262,12 @@ def describe_parameters(docstring: str) -> dict[str, str]:
 
 
 def is_group(hint: Any) -> bool:
-    """Whether a type is a dataclass of options."""
+    """Return whether a type is a dataclass of options."""
     return isinstance(hint, type) and is_dataclass(hint)
 
 
 def bare_types(hint: Any) -> list[Any]:
-    """The types that a value may have, without `None` and without what annotates them."""
+    """Return the types that a value may have, without `None` and without what annotates them."""
     if get_origin(hint) is Annotated:
         return bare_types(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):

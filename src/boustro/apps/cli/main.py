@@ -105,8 +105,8 @@ class Terminated(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def interruptions() -> Iterator[None]:
-    """A block that Ctrl-C stops by `KeyboardInterrupt` and SIGTERM by `Terminated`, if in the main thread; a signal
-    that is ignored stays so. Before and after it Ctrl-C is `__main__`'s: there is nothing to put away."""
+    """Yield a block that Ctrl-C stops by `KeyboardInterrupt` and SIGTERM by `Terminated`, if in the main thread; a
+    signal that is ignored stays so. Before and after it Ctrl-C is `__main__`'s: there is nothing to put away."""
     pid = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -199,8 +199,8 @@ CARRIED = ("task", "scheme", "delimiter", "word-column", "tag-column", "text-col
 
 
 def next_command(said: str, values: dict[str, Any]) -> str:
-    """The command that a `Known.next` says, with the values of the line before, and those of `CARRIED` where `fit`
-    reads the same data."""
+    """Return the command that a `Known.next` says, with the values of the line before, and those of `CARRIED` where
+    `fit` reads the same data."""
     carried = CARRIED if said.startswith("fit --train {data") else ()
     words: list[str] = []
     for word in said.split():

@@ -98,7 +98,7 @@ def prompt(
 
 
 def read_labels(path: Path, template: Template, label_key: str) -> list[str]:
-    """The labels of a training set; `ValueError`, with file:line, for a line without one."""
+    """Return the labels of a training set; `ValueError`, with file:line, for a line without one."""
     gold = [_gold(value, template, label_key, place) for place, value in DataFile(path).open("json")]
     labels = [label for label in gold if label is not None]
     if len(labels) < len(gold) or not labels:
@@ -112,7 +112,7 @@ def _gold(record: Any, template: Template, label_key: str, place: str) -> str | 
 
 
 def _records(file: DataFile) -> Iterator[Sequence[tuple[str, dict[str, Any]]]]:
-    """(place, record) of the lines as they arrive; a line that is no object is a text."""
+    """Yield (place, record) of the lines as they arrive; a line that is no object is a text."""
     for batch in file.batches(LINES):
         yield [(item.place, _record(item)) for item in batch if not item.is_line or item.value.strip()]
 
@@ -146,7 +146,7 @@ class PromptScores:
                 raise ValueError(f"{place}: some texts have a label and some have none; give all of them one, or none")
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures; without labels only the prior."""
+        """Return all figures; without labels only the prior."""
         classifier = self._classifier
         facts: dict[str, Any] = {
             "model": classifier.model,

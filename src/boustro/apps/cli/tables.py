@@ -40,7 +40,7 @@ boustro fit --config ner --seed 2 --out again
 
 
 def options_page() -> str:
-    """The page: each option once, in the table of the dataclass that has it, with those that inherit from it."""
+    """Return the page: each option once, in the table of the dataclass that has it, with those that inherit from it."""
     users: dict[type, list[str]] = {}
     for name, task in TASKS.items():
         users[task.config] = [f"Task {name}", f"`{task.name}`"]
@@ -56,7 +56,7 @@ def options_page() -> str:
 
 
 def groups(owner: Any) -> Iterator[type]:
-    """The dataclasses of options that a function or another group takes, each before those inside it."""
+    """Yield the dataclasses of options that a function or another group takes, each before those inside it."""
     for name, hint in get_type_hints(owner).items():
         if is_group(hint) and name != "return":
             yield hint
@@ -64,7 +64,7 @@ def groups(owner: Any) -> Iterator[type]:
 
 
 def _sections(shown: list[type], users: Mapping[type, list[str]], many: str) -> list[str]:
-    """A section for each of these dataclasses, and before them for those that several of them inherit from."""
+    """Return a section for each of these dataclasses, and before them for those that several of them inherit from."""
     several = Counter(base for heir in shown for base in heir.__mro__[1:] if is_dataclass(base))
     known = [*shown, *(base for base, count in several.items() if count > 1)]
     titles: dict[type, str] = {}
@@ -98,7 +98,7 @@ def _anchor(title: str) -> str:
 
 
 def option_rows(options: type) -> dict[str, str]:
-    """The row of each field of a dataclass, by its name."""
+    """Return the row of each field of a dataclass, by its name."""
     table = {}
     for name, hint, default, help in list_fields(options):
         if not is_group(hint):

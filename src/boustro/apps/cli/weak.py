@@ -73,14 +73,16 @@ class Gazetteer:
 
     @classmethod
     def read(cls, path: Path, ignore_case: bool = False) -> "Gazetteer":
-        """A file of names; `ValueError`, with file:line, for a line without a name and a label, and for no name."""
+        """Return a file of names; `ValueError`, with file:line, for a line without a name and a label, and for no
+        name."""
         made = cls(_read(path), ignore_case)
         if not len(made):
             raise ValueError(f"{path}: no names; expected {EXPECTED}")
         return made
 
     def entities(self, text: str, crossing: list[Entity] | None = None) -> list[Entity]:
-        """The names in a text, over its characters; names that begin in one and end after it go to `crossing`."""
+        """Return the names in a text, over its characters; names that begin in one and end after it go to
+        `crossing`."""
         entities: list[Entity] = []
         for line, places in _lines(text):
             words, last = self._words(line), 0
@@ -98,7 +100,8 @@ class Gazetteer:
         return entities
 
     def _longest(self, words: Words, bare: Words, start: int) -> Words:
-        """The longest name that the words have at `start`, one with the same full stops before others; else empty."""
+        """Return the longest name that the words have at `start`, one with the same full stops before others; else
+        empty."""
         for size in self._lengths.get(bare[start], ()):
             span = words[start : start + size]
             if span in self._labels:
@@ -116,7 +119,7 @@ class Gazetteer:
 
 
 def _lines(text: str) -> Iterator[tuple[list[str], list[CharacterSpan]]]:
-    """The words of each line with their places: a name may extend over what looks like the end of a sentence."""
+    """Yield the words of each line with their places: a name may extend over what looks like the end of a sentence."""
     words: list[str] = []
     places: list[CharacterSpan] = []
     for placed in split_text(text):
@@ -133,7 +136,8 @@ def _bare(word: str) -> str:
 
 
 def _has_head(file: DataFile) -> bool:
-    """Whether the first line of a CSV or TSV file names the columns of names and labels, and is no name itself."""
+    """Return whether the first line of a CSV or TSV file names the columns of names and labels, and is no name
+    itself."""
     with suppress(ValueError):  # two equal cells, which are no head
         heads = {key.casefold() for key in file.open(notes=[]).keys}
         return all(heads & {*keys} for keys in KEYS)
@@ -165,7 +169,7 @@ TAKEN = "places of listed entities that overlap another one, left out"
 
 
 def locate_entities(text: str, listed: Sequence[Any], where: str) -> tuple[list[Entity], Counter[str]]:
-    """The entities over the characters of the text, in order, and what was left out, counted.
+    """Return the entities over the characters of the text, in order, and what was left out, counted.
 
     Raises `ValueError`, with the place, for an item without `text` and `label`.
     """
@@ -203,7 +207,8 @@ def _mention(item: Any, where: str) -> tuple[str, str]:
 
 
 def _find(text: str, name: str) -> list[CharacterSpan]:
-    """Every place of a name, whatever white space is between its words, from left to right; places may overlap."""
+    """Return every place of a name, whatever white space is between its words, from left to right; places may
+    overlap."""
     pattern = r"\s+".join(map(re.escape, name.split()))
     return [match.span(1) for match in re.finditer(f"(?=({pattern}))", text)]
 

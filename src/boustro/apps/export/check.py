@@ -63,7 +63,7 @@ class Agreement:
         return {what: 1 - differ / of for what, (differ, of) in self.counts.items() if of}
 
     def reaches(self, share: float) -> bool:
-        """Whether nothing speaks against this share, see the module."""
+        """Return whether nothing speaks against this share, see the module."""
         return all(_is_probable(differ, of, 1 - share) for differ, of in self.counts.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def check_examples(task: Task[Any, Any], data: Path | None, number: int) -> list
 
 
 def _known(task: Task[Any, Any]) -> list[Any]:
-    """The examples of training; none where their file is gone, or is another one that cannot be read."""
+    """Return the examples of training; none where their file is gone, or is another one that cannot be read."""
     file = Path((task.record.get("train") or {}).get("name") or "")
     try:
         return list(task.read(file, **kept_reading(task, file, {}))) if file.is_file() else []
@@ -103,7 +103,7 @@ def _known(task: Task[Any, Any]) -> list[Any]:
 
 
 def compare_answers(model: Task[Any, Any], other: Task[Any, Any], examples: Sequence[Any]) -> Agreement:
-    """How far two models of one task agree on examples."""
+    """Return how far two models of one task agree on examples."""
     answers, others = model.answer(examples), other.answer(examples)
     if answers == others:
         return agreement(answers, others)
@@ -140,7 +140,8 @@ def refuse_neighbours(model: Task[Any, Any], examples: Sequence[Any]) -> None:
 def agreement(
     answers: Sequence[Answer], others: Sequence[Answer], scores: Sequence[Sequence[Mapping[LabelPlace, float]]] = ()
 ) -> Agreement:
-    """How far answers to the same examples agree; `scores` has, by model and example, those of possible entities."""
+    """Return how far answers to the same examples agree; `scores` has, by model and example, those of possible
+    entities."""
     pairs = list(zip(answers, others, strict=True))
     likely = scores or [[{}] * len(pairs)] * 2
     tags, entities, ties = 0, 0, 0
@@ -167,12 +168,13 @@ def agreement(
 
 
 def _is_tie(score: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two models may give both of their answers nearly the same probability: neither can then be above half."""
+    """Return whether two models may give both of their answers nearly the same probability: neither can then be above
+    half."""
     return len(score) == len(other) == 1 and abs(score[0] - other[0]) <= CLOSE and score[0] + other[0] <= 1 + CLOSE
 
 
 def _is_probable(differ: int, of: int, rate: float) -> bool:
-    """Whether so many differences of so many are no rarer than `IMPROBABLE` at this rate: a binomial test."""
+    """Return whether so many differences of so many are no rarer than `IMPROBABLE` at this rate: a binomial test."""
     from scipy.stats import binom  # of scikit-learn
 
     return differ <= rate * of or bool(binom.sf(differ - 1, of, rate) >= IMPROBABLE)
@@ -203,7 +205,7 @@ def _sample(task: Task[Any, Any], number: int) -> Iterator[Any]:
 
 
 def _records(text: str, following: str) -> Iterator[dict[str, Any]]:
-    """A record with the keys of every task, and once more without capitals, which makes twice as many."""
+    """Yield a record with the keys of every task, and once more without capitals, which makes twice as many."""
     for one, other in ((text, following), (text.lower(), following.lower())):
         words = [[word.start(), word.end()] for word in re.finditer(r"\S+", one)]
         places = {"head": words[0], "tail": words[-1]} if len(words) > 1 else {}

@@ -132,7 +132,7 @@ def export_page(
 
 
 def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:
-    """A trained folder whose LMs compute in float32, with states scaled as its head learned them."""
+    """Return a trained folder whose LMs compute in float32, with states scaled as its head learned them."""
     model = task_class(task_of(folder)).from_pretrained(folder, encoder=encoder, cache=False, device="cpu")
     plan = model.fitted.plan
     scales = [lm.scales for lm in find_parts(model.fitted).lms]
@@ -164,7 +164,8 @@ class ExportParts:
 
 
 def find_parts(fitted: Fitted) -> ExportParts:
-    """The parts of a model whose LMs compute in float32; `ValueError`, with the reason, for what has no graph."""
+    """Return the parts of a model whose LMs compute in float32; `ValueError`, with the reason, for what has no
+    graph."""
     whole = fitted.plan.reader.encoder()
     encoder = base_encoder(whole)
     names, known, pooled, before = None, None, False, len(encoder.streams)
@@ -224,8 +225,8 @@ class PickedStates(nn.Module):
         self.register_buffer("offset", offset.transpose(0, 1).contiguous())
 
     def forward(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """(n, M, D) for each place, from ids (B, P), perhaps the pieces (B,) of each row and, per place, numbers of
-        states (n,) counted row by row."""
+        """Return (n, M, D) for each place, from ids (B, P), perhaps the pieces (B,) of each row and, per place, numbers
+        of states (n,) counted row by row."""
         ids, *rest = given
         lengths, places = (rest[0], rest[1:]) if self.takes_lengths else (None, rest)
         states = self._states(ids, lengths)
@@ -234,7 +235,7 @@ class PickedStates(nn.Module):
         return tuple(self.mixed([layer[at] for layer in flat], k) for k, at in enumerate(places))
 
     def mixed(self, layers: list[torch.Tensor], place: int) -> torch.Tensor:
-        """(n, M, D) from the layers (n, D) of a place."""
+        """Return (n, M, D) from the layers (n, D) of a place."""
         factor, offset = self.factor[place], self.offset[place]  # type: ignore[index]
         scaled = [x * factor[n] + offset[n] for n, x in enumerate(layers)]
         if self.sums:
@@ -243,7 +244,7 @@ class PickedStates(nn.Module):
 
     @torch.no_grad()
     def empty(self) -> torch.Tensor:
-        """(K, M, D): what a word has where there is no state."""
+        """Return (K, M, D): what a word has where there is no state."""
         none = [torch.zeros(1, self.width)] * len(self.scales)
         return torch.cat([self.mixed(none, k) for k in range(self.num_places)])
 
@@ -291,7 +292,7 @@ class NamesGraph(nn.Module):
             self.register_buffer(name, torch.from_numpy(getattr(network, name)))
 
     def forward(self, streams: Sequence[torch.Tensor]) -> torch.Tensor:
-        """(N, 1, R) from streams (N, M, D), see `NamesNetwork.read`."""
+        """Return (N, 1, R) from streams (N, M, D), see `NamesNetwork.read`."""
         vectors = torch.cat([stream[:, -1] for stream in streams[: self.num_read]], 1)
         hidden = nn.functional.linear((vectors - self.mean) * self.scale, self.enter, self.enter_bias).relu()
         outputs = nn.functional.linear(hidden, self.leave, self.leave_bias)

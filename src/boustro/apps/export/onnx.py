@@ -182,7 +182,7 @@ def _integer_product(model: Any, node: Any, weight: np.ndarray, given: dict[str,
 
 
 def _integer_rows(model: Any, node: Any, table: np.ndarray) -> list[Any]:
-    """A row of a table as int8 times its scale."""
+    """Return a row of a table as int8 times its scale."""
     from onnx import TensorProto, helper
 
     name, (_, ids), (y,) = node.output[0], node.input, node.output
@@ -208,7 +208,7 @@ CONVERSIONS = {"float32": lambda model: None, "float16": _halve, "int8": _quanti
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter tells of other packages that it looks for."""
+    """Yield the exporter tells of other packages that it looks for."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

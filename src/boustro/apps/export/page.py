@@ -81,7 +81,7 @@ CHARACTERS: dict[str, str | Callable[[str], bool]] = {
 
 
 def html_page(export: Path, runtime: Path, title: str) -> str:
-    """The page of an exported folder; `runtime` is the folder of the npm package onnxruntime-web.
+    """Return the page of an exported folder; `runtime` is the folder of the npm package onnxruntime-web.
 
     Raises `ValueError` for a model that a page cannot run, `FileNotFoundError` without the files of the package.
     """
@@ -125,7 +125,7 @@ def bundle(names: Iterable[str], keep_exports: bool) -> str:
 
 
 def model_file(export: Path, title: str) -> bytes:
-    """The bytes of model.bin; `ValueError` for a model that JavaScript cannot run."""
+    """Return the bytes of model.bin; `ValueError` for a model that JavaScript cannot run."""
     task = load(export)
     config, arrays, blobs = read_json(export / CONFIG), read_arrays(export / ARRAYS), _Blobs()
     fitted, head = task.fitted, task.fitted.head
@@ -227,7 +227,7 @@ def _tokenizer(path: Path, parts: Iterable[Mapping[str, Any]], name: str) -> dic
 
 
 def _split(stage: Mapping[str, Any] | None) -> str | None:
-    """The expression, for JavaScript, of what precedes the merges; None where it is not byte-level BPE's."""
+    """Return the expression, for JavaScript, of what precedes the merges; None where it is not byte-level BPE's."""
     stages = (stage or {}).get("pretokenizers", [stage])
     *before, last = [step or {} for step in stages]
     if last.get("type") != "ByteLevel" or last.get("add_prefix_space"):
@@ -260,7 +260,7 @@ def _memory(memory: WordMeans, number: int, blobs: _Blobs) -> dict[str, Any]:
 
 
 def _chain(head: GraphHead) -> tuple[str, Chain | None]:
-    """How the best tags are found, and with which scores of pairs."""
+    """Return how the best tags are found, and with which scores of pairs."""
     if GRAPHS[head.kind].read is GraphHead.read_runs:
         return "runs", None
     decoder = head.decoder
@@ -285,7 +285,7 @@ def _card(config: Mapping[str, Any], title: str, head: GraphHead) -> dict[str, s
 
 
 def _in_one(module: str) -> str:
-    """The module of onnxruntime-web as a constant, `ort`, of a script that holds it."""
+    """Return the module of onnxruntime-web as a constant, `ort`, of a script that holds it."""
     exports = EXPORTS.search(module)
     if exports is None or "</script" in module.lower():
         raise ValueError("this edition of onnxruntime-web cannot stand in a page; take another one")
@@ -316,7 +316,7 @@ def classes() -> dict[str, str]:
 
 
 def folds() -> dict[str, str]:
-    """The characters whose case is not only folded to lower case, such as ß to ss."""
+    """Return the characters whose case is not only folded to lower case, such as ß to ss."""
     every = map(chr, range(sys.maxunicode + 1))
     return {c: c.casefold() for c in every if c.casefold() != c.lower()}
 

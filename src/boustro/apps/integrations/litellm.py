@@ -139,7 +139,7 @@ class BoustroGuardrail(CustomGuardrail):
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: AsyncIterator[Any], request_data: dict
     ) -> AsyncIterator[Any]:
-        """The chunks of a streamed answer as the client may have them."""
+        """Yield the chunks of a streamed answer as the client may have them."""
         conversation = self._conversation(request_data)
         stream = ChatStream(conversation)
         async for chunk in response:
@@ -154,7 +154,8 @@ class BoustroGuardrail(CustomGuardrail):
         self._tell(conversation)
 
     def _conversation(self, data: dict) -> Conversation:
-        """The request's; `GuardrailError` where it should have been read and was not: its masks are not known."""
+        """Return the request's; `GuardrailError` where it should have been read and was not: its masks are not
+        known."""
         call = data.get("litellm_logging_obj")
         conversation = None if call is None else self._conversations.get(call)
         if conversation is None and self._event_hook_is_event_type(GuardrailEventHooks.pre_call):

@@ -86,7 +86,8 @@ class BoustroRecognizer(EntityRecognizer):
         """Nothing: the tagger is open."""
 
     def analyze(self, text: str, entities: Collection[str], nlp_artifacts: Any = None) -> list[RecognizerResult]:
-        """The entities of a text whose names, here or in the tagger, are among `entities`; offsets are code points."""
+        """Return the entities of a text whose names, here or in the tagger, are among `entities`; offsets are code
+        points."""
         return self.results(self.tagger.predict(text), entities, text)
 
     def live(self, delay: int | None = 8, entities: Collection[str] = ()) -> "LiveRecognizer":

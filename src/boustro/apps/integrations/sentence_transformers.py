@@ -44,7 +44,7 @@ class BoustroModule(InputModule):
         self.encoder = encoder if isinstance(encoder, SentenceEncoder) else SentenceEncoder.from_pretrained(encoder)
 
     def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **options: Any) -> dict[str, Tensor]:
-        """The embeddings of texts, (texts, width); `ValueError`, with the place, for what is not a string."""
+        """Return the embeddings of texts, (texts, width); `ValueError`, with the place, for what is not a string."""
         texts = self._prepend_prompt(list(inputs), prompt) if prompt else inputs
         return {"sentence_embedding": torch.from_numpy(self.encoder.encode(texts, show_progress_bar=False))}
 
@@ -53,7 +53,7 @@ class BoustroModule(InputModule):
         return features
 
     def get_embedding_dimension(self) -> int:
-        """The width of an embedding."""
+        """Return the width of an embedding."""
         return self.encoder.width
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:

@@ -62,7 +62,7 @@ SCORE = "boustro_score"
 def make_component(
     nlp: Language, name: str, tagger: str, encoder: str | None, device: str | None, spans_key: str
 ) -> "TaggerComponent":
-    """The factory that `nlp.add_pipe("boustro", config={"tagger": ...})` calls.
+    """Return the factory that `nlp.add_pipe("boustro", config={"tagger": ...})` calls.
 
     Args:
         tagger: A tagger folder, or a tagger's name on the Hub.
@@ -82,7 +82,7 @@ def make_component(
 def make_text_component(
     nlp: Language, name: str, model: str, encoder: str | None, device: str | None
 ) -> "TextComponent":
-    """The factory that `nlp.add_pipe("boustro_text", config={"model": ...})` calls.
+    """Return the factory that `nlp.add_pipe("boustro_text", config={"model": ...})` calls.
 
     Args:
         model: The folder of a classifier or a regressor, or its name on the Hub.
@@ -150,7 +150,7 @@ class Component(ABC):
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The files of `to_disk` as one object."""
+        """Return the files of `to_disk` as one object."""
         with tempfile.TemporaryDirectory() as folder:
             self.to_disk(folder)
             files = [file for file in sorted(Path(folder).rglob("*")) if file.is_file()]
@@ -255,7 +255,7 @@ class TextComponent(Component):
 
 
 def read_sentence(part: Span, document: str) -> tuple[Sentence, list]:
-    """The words of a part of a document, with the spaces before them, and the token of each word."""
+    """Return the words of a part of a document, with the spaces before them, and the token of each word."""
     tokens = [token for token in part if not token.is_space]
     spaces = tuple(t.i == 0 or bool(t.nbor(-1).whitespace_) or t.nbor(-1).is_space for t in tokens)
     return Sentence(tuple(t.text for t in tokens), spaces=spaces, document=document), tokens

@@ -71,12 +71,12 @@ class Annotation:
 
     @classmethod
     def of(cls, text: Any, entities: tuple[Entity, ...], note: str) -> Self:
-        """The answer for a `texts.TextToLabel`."""
+        """Return the answer for a `texts.TextToLabel`."""
         return cls(text.sentence, entities, note, text.text, text.columns)
 
     @classmethod
     def parse(cls, record: Any, where: str) -> Self:
-        """The answer of a record of the file; `ValueError`, with the place, for what is none."""
+        """Return the answer of a record of the file; `ValueError`, with the place, for what is none."""
         if isinstance(record, dict) and "source" in record and isinstance(text := record.get("text"), str):
             entities = tuple(map(_checked(where), _over_words(record.get("entities"), text, where)))
             sentence = whole_sentence(text, str(record["source"]))
@@ -95,12 +95,12 @@ class Annotation:
         return cls(sentence, tuple(sorted(entities)), note, columns=_columns_of(record))
 
     def to_dict(self) -> dict[str, Any]:
-        """A record of the file."""
+        """Return a record of the file."""
         names = free_names(self.columns, ANSWER_KEYS, before="row_")
         return self._said() | {names[key]: value for key, value in self.columns.items()}
 
     def _said(self) -> dict[str, Any]:
-        """The record without the other columns of its row."""
+        """Return the record without the other columns of its row."""
         if self.text:
             places = whole_text(self.text).places
             over = [(places[e.start][0], places[e.end - 1][1], e.label) for e in sorted(self.entities)]
@@ -196,7 +196,7 @@ def _over_words(given: Any, text: str, where: str) -> tuple[Entity, ...]:
 
 
 def _checked(where: str) -> Callable[[Entity], Entity]:
-    """An entity whose label can be one."""
+    """Return an entity whose label can be one."""
     return lambda entity: replace(entity, label=check_label(entity.label, f"{where}: "))
 
 
@@ -238,7 +238,7 @@ class AnswerFile:
             yield self
 
     def read(self) -> list[Annotation]:
-        """The answers so far; none where there is no file. `ValueError` with file:line for what is no answer."""
+        """Return the answers so far; none where there is no file. `ValueError` with file:line for what is no answer."""
         self._known = self._stamp()
         if not self.path.exists():
             return []
@@ -252,7 +252,7 @@ class AnswerFile:
         return answer
 
     def read_beside(self) -> SessionState:
-        """The labels and the skipped sentences; `ValueError` where the file is damaged."""
+        """Return the labels and the skipped sentences; `ValueError` where the file is damaged."""
         if not self.beside_path.exists():
             return SessionState()
         record = read_json(self.beside_path)
@@ -278,7 +278,7 @@ class AnswerFile:
         self._known = self._stamp()
 
     def _stamp(self) -> tuple[int, int] | None:
-        """The size of the file and when it was written; `None` where there is none."""
+        """Return the size of the file and when it was written; `None` where there is none."""
         if not self.path.exists():
             return None
         facts = self.path.stat()
@@ -389,8 +389,8 @@ def _learned(task: str) -> str:
 
 
 def held_task(out: Path) -> tuple[str | None, bool]:
-    """The task of the answers that a file holds already, `None` where it has none yet, and whether a text has several
-    labels.
+    """Return the task of the answers that a file holds already, `None` where it has none yet, and whether a text has
+    several labels.
 
     Raises `ValueError`, with what it is, for a file that holds something else.
     """
@@ -409,7 +409,7 @@ def held_task(out: Path) -> tuple[str | None, bool]:
 
 
 def manner_of(task: str, several: bool, out: Path) -> LabelMode:
-    """The mode of a task, and of the answers that are in the file already.
+    """Return the mode of a task, and of the answers that are in the file already.
 
     Raises `ValueError` for a task that has no page, and where the file holds answers of another one, `OptionError` for
     several labels of one that has no texts.

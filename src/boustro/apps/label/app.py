@@ -65,7 +65,7 @@ class LabellingApp:
         }
 
     def make(self, http: HttpOptions, token: str) -> Any:
-        """The FastAPI app."""
+        """Return the FastAPI app."""
         from fastapi import Request
         from fastapi.responses import HTMLResponse
 
@@ -116,7 +116,7 @@ class LabellingApp:
         return html.replace("/*COLOURS*/", style)
 
     def _claim(self, given: dict[str, Any]) -> dict[str, Any]:
-        """A key for a page; refused while another one is open, unless the person insists."""
+        """Return a key for a page; refused while another one is open, unless the person insists."""
         page = _text(given, "page")
         other = self._key and page != self._page and time.monotonic() - self._seen < ALIVE_SECONDS
         if other and not given.get("insist"):
@@ -191,7 +191,7 @@ class LabellingApp:
         return {"message": "training in the background; labelling goes on"}
 
     def _compare(self) -> dict[str, Any]:
-        """The answers, and the tagger on what is not answered, against the gold of the texts."""
+        """Return the answers, and the tagger on what is not answered, against the gold of the texts."""
         session = self.session
         with session.lock:
             gold = {n: text.gold for n, text in enumerate(session.texts) if text.gold is not None}
@@ -241,7 +241,7 @@ class LabellingApp:
 
 
 def _around(sentence: Sentence, place: int, whole: bool) -> dict[str, str]:
-    """A word between its neighbours as they were written; of a whole text its beginning, and no word."""
+    """Return a word between its neighbours as they were written; of a whole text its beginning, and no word."""
     words = sentence.words
     spaces = sentence.spaces or apart(words)
     if whole:
@@ -268,7 +268,7 @@ def _refusing(act: Callable[[], Any]) -> Any:
 
 
 async def _body(request: Any) -> dict[str, Any]:
-    """The JSON object of a request; an empty body is an empty one."""
+    """Return the JSON object of a request; an empty body is an empty one."""
     raw = bytearray()
     async for part in request.stream():
         raw += part

@@ -100,20 +100,20 @@ class SessionSource:
         return "text" if self.task != DEFAULT_TASK and Spec.parse(self.encoder).is_sentences else "words"
 
     def model(self, context: Context, head: str | None = None) -> Task[Any, Any]:
-        """An untrained model that reads as the session does; its head is `head`, or the one to train."""
+        """Return an untrained model that reads as the session does; its head is `head`, or the one to train."""
         made, config = self.options(context), TASKS[self.task].config
         chosen = {name: value for name, value in made.items() if name in (*config.__dataclass_fields__, *HOW)}
         return task_class(self.task)(self.encoder, head or self.head, **chosen, **({} if head else self.training))
 
     def to_finish(self, context: Context, types: Sequence[str] = ()) -> Task[Any, Any]:
-        """An untrained model that learns as `boustro fit` does, with the head that was asked for; `types` are labels
-        that no answer has."""
+        """Return an untrained model that learns as `boustro fit` does, with the head that was asked for; `types` are
+        labels that no answer has."""
         plan = self.model(context).plan
         plan = replace(plan, config=replace(plan.config, types=tuple(types))) if types else plan
         return plan.task.of(plan, head=self.head)
 
     def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
-        """(words, labels + 1): what the tagger that the session starts from says of words, as scores."""
+        """Return (words, labels + 1): what the tagger that the session starts from says of words, as scores."""
         if self.tagger is None:
             return None
         rows = []
@@ -176,7 +176,7 @@ class Background:
         start_beside(self._finish, "finishing")
 
     def live_tagger(self) -> Task[Any, Any]:
-        """The live tagger as an ordinary one; `ValueError` where there is none yet.
+        """Return the live tagger as an ordinary one; `ValueError` where there is none yet.
 
         What learns topics from vectors of words has no folder of its own: a head is trained on the answers, in seconds.
         """
@@ -195,7 +195,8 @@ class Background:
         return make_tagger(live, self.reader, self.source.encoder, train, **options)
 
     def best_tagger(self) -> tuple[Task[Any, Any], str]:
-        """The one to save, and what it is: the finished one where it was kept. Its record names the file of answers."""
+        """Return the one to save, and what it is: the finished one where it was kept. Its record names the file of
+        answers."""
         if self.finished is not None and self.finished.better:
             tagger = self.finished.tagger
             what = f"{tagger.plan.head_kind}, trained on {count_of(self.finished.sentences, 'answers')}"
@@ -335,7 +336,7 @@ class Background:
                 session.tagger.scales = live.scales
 
     def _given(self, answers: Mapping[int, Annotation]) -> TrainingAnswers:
-        """The answers as `boustro fit` reads them."""
+        """Return the answers as `boustro fit` reads them."""
         return TrainingAnswers.of(self.source.task, answers, self.session.sentences, self.context)
 
     def _finish(self) -> None:
@@ -369,7 +370,7 @@ def _chunks(documents: Iterable[list[int]]) -> Iterator[list[int]]:
 
 
 def allows_nested(head: str) -> bool:
-    """Whether a kind of head finds entities inside each other; `ValueError` for an unknown kind."""
+    """Return whether a kind of head finds entities inside each other; `ValueError` for an unknown kind."""
     return labelling_class(head_kind(head).labelling).nested
 
 
@@ -427,7 +428,8 @@ def starting_labels(given: Iterable[str], source: SessionSource) -> list[str]:
 
 
 def offered_labels(source: SessionSource) -> list[str]:
-    """The kinds of names that are known without any label; none where a tagger, examples or whole texts are given."""
+    """Return the kinds of names that are known without any label; none where a tagger, examples or whole texts are
+    given."""
     first, *others = Spec.parse(source.encoder).parts
     if source.tagger or source.examples or source.task != DEFAULT_TASK or others:
         return []
@@ -435,7 +437,8 @@ def offered_labels(source: SessionSource) -> list[str]:
 
 
 def folder_beside(answers: Path, task: str) -> Path:
-    """A folder for what was learned, which does not exist: labelled.jsonl → labelled-tagger, labelled-tagger-2, …"""
+    """Return a folder for what was learned, which does not exist: labelled.jsonl → labelled-tagger, labelled-tagger-2,
+    …"""
     stem = answers.name.partition(".")[0] or answers.name
     names = (f"{stem}-{TASKS[task].folder}{f'-{n}' * (n > 1)}" for n in count(1))
     return next(place for name in names if not (place := answers.with_name(name)).exists())
@@ -450,7 +453,7 @@ def unseen_types(session: LabellingSession) -> list[str]:
 def training_command(
     texts: Path, options: LabellingOptions, reading: DataOptions, session: LabellingSession, work: Background
 ) -> str:
-    """The command that trains on the answers as the session read them; `reading` is how the texts were read."""
+    """Return the command that trains on the answers as the session read them; `reading` is how the texts were read."""
     source, out = work.source, session.file.path
     parts = work.context == "document" and options.sentences and holds_documents(texts, options.form, reading)
     apart = work.context == "sentence" and not session.manner.whole and any(text.text for text in session.texts)

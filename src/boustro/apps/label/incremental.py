@@ -78,7 +78,7 @@ class Scales:
     """How much the names of topics count."""
 
     def tag_scores(self, inside: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-        """(N, 2 T + 1): the scores of O, B-… and I-…, from inside (N,) and kinds (N, T)."""
+        """Return (N, 2 T + 1): the scores of O, B-… and I-…, from inside (N,) and kinds (N, T)."""
         offset = _log_sum(self.kind * kinds)[:, None] if self.offset is None else self.offset
         by_type = self.inside * (inside[:, None] - 0.5) + self.kind * kinds - offset
         return np.hstack([np.zeros((len(by_type), 1), by_type.dtype), by_type, by_type])
@@ -105,7 +105,7 @@ class LiveTagger:
         self.scales = Scales()
 
     def _ridge(self, width: int, strength: float) -> OnlineRidge:
-        """The regression of kinds."""
+        """Return the regression of kinds."""
         return OnlineRidge(width, 0, strength)
 
     def snapshot(self) -> "LiveTagger":
@@ -124,8 +124,8 @@ class LiveTagger:
         return float(np.minimum(seen, FEWEST_TO_SCALE)[counted].sum()) / FEWEST_TO_SCALE / max(1, int(counted.sum()))
 
     def judges(self, sentence: Sentence) -> bool:
-        """Whether an answer says how far names of labels are to be believed; that of a text in another language does
-        not."""
+        """Return whether an answer says how far names of labels are to be believed; that of a text in another language
+        does not."""
         return not self.english or language_of_words(sentence.words) is None
 
     @property
@@ -188,7 +188,7 @@ class LiveTagger:
         return self.inside.remove(example.words, example.inside), self.kinds.remove(example.means, kinds)
 
     def scores(self, words: np.ndarray) -> np.ndarray:
-        """(N, T + 1): inside and kinds of words (N, d)."""
+        """Return (N, T + 1): inside and kinds of words (N, d)."""
         return times(words, np.hstack([self.inside.weight, self.kinds.weight]))
 
     def full_scores(self, example: LearnedAnswer) -> np.ndarray:
@@ -196,7 +196,7 @@ class LiveTagger:
         return self.scores(example.words) + self._given(example)
 
     def uncertainty(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(N,) whether words are inside, and (N,) of which type: in nats, from scores (N, T + 1)."""
+        """Return (N,) whether words are inside, and (N,) of which type: in nats, from scores (N, T + 1)."""
         inside = 1 / (1 + np.exp(-self.scales.inside * np.clip(scores[:, 0] - 0.5, -4, 4)))
         boundary = entropy(np.stack([inside, 1 - inside], 1))
         if scores.shape[1] < 3:
@@ -218,15 +218,15 @@ class LiveTagger:
         return [labelling.read((tag_ids, p), sentence).entities for tag_ids, p, sentence in split]
 
     def make_crf(self) -> CRF:
-        """The CRF over the tags of the labels."""
+        """Return the CRF over the tags of the labels."""
         crf = CRF(factored_tags(self.labels))
         with torch.no_grad():
             crf.transitions[1:, 1 : 1 + len(self.labels)] = SPLIT
         return crf
 
     def held_out(self, parts: Iterable[tuple[Sequence[int], Sequence[int]]]) -> dict[int, np.ndarray]:
-        """The scores (N, T + 1) of learned sentences, from parts of them: those that are scored, and those, they among
-        them, that the scores are without; and what is given. Exact."""
+        """Return the scores (N, T + 1) of learned sentences, from parts of them: those that are scored, and those, they
+        among them, that the scores are without; and what is given. Exact."""
         scores = {}
         for numbers, without in parts:
             examples = [self.learned[number] for number in without]
@@ -275,7 +275,7 @@ class LiveTagger:
         return 0.0 if example.prior is None else np.hstack([example.prior[:, :1], self._padded(example.prior[:, 1:])])
 
     def _padded(self, kinds: np.ndarray) -> np.ndarray:
-        """(…, T), with 0 for labels that are newer than the answer."""
+        """Return (…, T), with 0 for labels that are newer than the answer."""
         return np.pad(kinds, ((0, 0), (0, self.kinds.weight.shape[1] - kinds.shape[1])))
 
 
@@ -348,7 +348,7 @@ class LiveTopics(LiveTagger):
         return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """(S, T): of each label, from scores (S, 2 T + 1)."""
+        """Return (S, T): of each label, from scores (S, 2 T + 1)."""
         scaled = self.scales.kind * self._sum(scores)
         raised = np.exp(scaled - scaled.max(1, keepdims=True))
         return raised / raised.sum(1, keepdims=True)
@@ -358,18 +358,18 @@ class LiveTopics(LiveTagger):
         return int(self._known.sum())
 
     def fit_of_names(self, scores: np.ndarray, turn: int) -> np.ndarray:
-        """(S,): how probable one of the topics that are known by name is for texts; each topic in its turn."""
+        """Return (S,): how probable one of the topics that are known by name is for texts; each topic in its turn."""
         return self.probabilities(scores)[:, np.flatnonzero(self._known)[turn % self.num_named]]
 
     def is_by_name(self, scores: np.ndarray, labels: Collection[str]) -> bool:
-        """Whether these labels of a text, of scores (1, 2 T + 1), are rather what their names say than what was
+        """Return whether these labels of a text, of scores (1, 2 T + 1), are rather what their names say than what was
         answered."""
         chosen = [self.labels.index(label) for label in labels]
         answers, names = (scores[0, 1:][part][chosen].sum() for part in (BY_ANSWERS, BY_NAME))
         return bool(chosen and self.scales.names * names > answers)
 
     def decode(self, scores: np.ndarray, sentences: Sequence[Sentence]) -> list[tuple[Entity, ...]]:
-        """The most probable label of each text; none before anything is learned or known by name."""
+        """Return the most probable label of each text; none before anything is learned or known by name."""
         if not self.labels or not (self.learned or self._known.any()):
             return [() for _ in sentences]
         answers = []
@@ -401,7 +401,7 @@ class LiveTopics(LiveTagger):
         return np.zeros(len(scores)), entropy(self.probabilities(scores)) if self.labels else np.zeros(len(scores))
 
     def _sum(self, scores: np.ndarray) -> np.ndarray:
-        """(S, T): with what the names say."""
+        """Return (S, T): with what the names say."""
         return scores[:, 1:][:, BY_ANSWERS] + self.scales.names * scores[:, 1:][:, BY_NAME]
 
     @staticmethod
@@ -428,7 +428,7 @@ class LiveTopicSets(LiveTopics):
 
 
 def pool_texts(vectors: WordVectors) -> WordVectors:
-    """One vector per text: the mean and the maximum of its words'."""
+    """Return one vector per text: the mean and the maximum of its words'."""
     words, starts = vectors.words.astype(np.float32), vectors.starts[:-1]
     means = np.add.reduceat(words, starts) / np.diff(vectors.starts)[:, None]
     both = np.hstack([means, np.maximum.reduceat(words, starts)])
@@ -436,11 +436,11 @@ def pool_texts(vectors: WordVectors) -> WordVectors:
 
 
 def _log_sum(scores: np.ndarray) -> np.ndarray:
-    """(N,): log Σ exp of each row."""
+    """Return (N,): log Σ exp of each row."""
     highest = scores.max(1)
     return highest + np.log(np.exp(scores - highest[:, None]).sum(1))
 
 
 def entropy(probabilities: np.ndarray) -> np.ndarray:
-    """(N,): of each row, in nats."""
+    """Return (N,): of each row, in nats."""
     return -(probabilities * np.log(probabilities + UNLIKELY)).sum(1)

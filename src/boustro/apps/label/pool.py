@@ -44,7 +44,7 @@ class PoolChunk:
             self.leverage[:, column] -= change.sign * np.square(root).sum(1)
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """(sentences,): the mean of each sentence's words; no sentence is empty."""
+        """Return (sentences,): the mean of each sentence's words; no sentence is empty."""
         return np.add.reduceat(values, self.starts[:-1]) / np.diff(self.starts)
 
 
@@ -110,12 +110,12 @@ class SentencePool:
             chunk.scores = scores
 
     def vectors(self, number: int) -> np.ndarray:
-        """(words, d) of a sentence."""
+        """Return (words, d) of a sentence."""
         chunk, rows = self._places[number]
         return chunk.vectors[rows]
 
     def scores(self, number: int) -> np.ndarray:
-        """(words, T + 1) of a sentence."""
+        """Return (words, T + 1) of a sentence."""
         chunk, rows = self._places[number]
         return chunk.scores[rows]
 
@@ -125,7 +125,7 @@ class SentencePool:
         return None if chunk.prior is None else chunk.prior[rows]
 
     def choose(self, order: Order, answered: int, tagger: LiveTagger, left_out: Collection[int]) -> int | None:
-        """The next sentence that is not left out; `None` where there is none. `answered` is how many are."""
+        """Return the next sentence that is not left out; `None` where there is none. `answered` is how many are."""
         best, choice, how = -np.inf, None, str(order)
         if order == "uncertain" and (easy := tagger.num_named) and answered < EASY * easy:
             how = "easy"
@@ -141,7 +141,8 @@ class SentencePool:
         return choice
 
     def unsure(self, tagger: LiveTagger, left_out: Collection[int], most: int) -> list[tuple[int, int, float]]:
-        """(sentence, word, uncertainty) of the words that the tagger is least sure of, at most one per sentence."""
+        """Return (sentence, word, uncertainty) of the words that the tagger is least sure of, at most one per
+        sentence."""
         rows = []
         for chunk in self.chunks:
             values = np.sum(tagger.uncertainty(chunk.scores), 0)
@@ -152,7 +153,7 @@ class SentencePool:
         return sorted(rows, key=lambda row: -row[2])[:most]
 
     def _values(self, chunk: PoolChunk, order: str, tagger: LiveTagger, answered: int) -> np.ndarray:
-        """(sentences,): the highest comes first."""
+        """Return (sentences,): the highest comes first."""
         if order == "easy" and isinstance(tagger, LiveTopics):
             return np.minimum(tagger.fit_of_names(chunk.scores, answered), SURE_BY_NAME)
         if order == "in-order":

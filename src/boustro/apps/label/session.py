@@ -124,7 +124,7 @@ class LabellingSession:
         return {label: totals[label] for label in self.labels}
 
     def view(self) -> dict[str, Any]:
-        """The sentence on the screen as JSON can hold it, and how far the session is."""
+        """Return the sentence on the screen as JSON can hold it, and how far the session is."""
         number, last = self.current, self._cleaned.get(self.told.steps[-1], ()) if self.told.steps else ()
         state: dict[str, Any] = {
             "answered": len(self.answers),
@@ -168,12 +168,12 @@ class LabellingSession:
         return state
 
     def suggest(self, number: int) -> tuple[Entity, ...]:
-        """The tagger's entities for a sentence, with their probabilities; none before it is ready. Where a label cannot
-        be told yet it is empty."""
+        """Return the tagger's entities for a sentence, with their probabilities; none before it is ready. Where a label
+        cannot be told yet it is empty."""
         return self.suggest_all([number])[0] if number in self.pool else ()
 
     def _is_by_name(self, number: int, entities: Sequence[Entity]) -> bool:
-        """Whether these topics are suggested for their names, rather than for what was answered."""
+        """Return whether these topics are suggested for their names, rather than for what was answered."""
         if not isinstance(self.tagger, LiveTopics) or number not in self.pool:
             return False
         return self.tagger.is_by_name(self.pool.scores(number), [e.label for e in entities])
@@ -184,7 +184,8 @@ class LabellingSession:
         return self._languages[number]
 
     def _is_unread(self, number: int) -> bool:
-        """Whether nothing is known of the language of this text: the encoder does not read it, and nobody labelled."""
+        """Return whether nothing is known of the language of this text: the encoder does not read it, and nobody
+        labelled."""
         if not self.english or (language := self._language(number)) is None:
             return False
         if not self.manner.whole:
@@ -202,7 +203,7 @@ class LabellingSession:
         all_told = self.manner.whole or any(self.pool.prior(number) is not None for number in numbers)
 
         def modest(e: Entity) -> Entity:
-            """A label of which nothing is known is not said."""
+            """Return an entity without a label of which nothing is known."""
             label, score = e.label if all_told or told[e.label] else "", e.score or 0.0
             return replace(e, label=label, score=trust * score + (1 - trust) * min(blind, score))
 
@@ -327,7 +328,7 @@ class LabellingSession:
             raise ValueError(f"sentence {number} is not ready yet")
 
     def add_label(self, name: str, keep: bool = True) -> str:
-        """One more label, which is returned; `ValueError` for a name that is none, or known."""
+        """Return one more label, which is returned; `ValueError` for a name that is none, or known."""
         name = check_label(name)
         if name in self.labels:
             raise ValueError(f"there is a label {name} already")
@@ -417,7 +418,7 @@ class LabellingSession:
             self.next = self.pool.choose(self.order, known, self.tagger, left_out)
 
     def _given(self) -> Iterator[Annotation]:
-        """Every answer that is shown, or can be by undo and redo."""
+        """Return every answer that is shown, or can be by undo and redo."""
         steps = [*self.past, *self.future]
         found = [*self.answers.values(), self.draft, *(s.before for s in steps), *(s.after for s in steps)]
         return (answer for answer in found if answer is not None)

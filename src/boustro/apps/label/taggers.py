@@ -59,7 +59,7 @@ class Point:
 
 
 def is_due(points: list[Point], words: int, sentences: int) -> bool:
-    """Whether there is enough that is new since the last point."""
+    """Return whether there is enough that is new since the last point."""
     return sentences >= FEWEST_TO_MEASURE and (not points or words >= GROWTH * points[-1].words)
 
 
@@ -93,7 +93,7 @@ class TrainingAnswers:
         return cls([read_one(n) for n in numbers], numbers if texts else [order[n] for n in numbers])
 
     def parts(self, seed: int = 1) -> list[tuple[list[int], list[int]]]:
-        """The numbers of the answers in each part that is left out, and of all that are not learned then.
+        """Return the numbers of the answers in each part that is left out, and of all that are not learned then.
 
         An answer is where its first sentence is.
         """
@@ -112,7 +112,7 @@ class TrainingAnswers:
 def measure_tagger(
     tagger: LiveTagger, answers: Mapping[int, Annotation], given: TrainingAnswers | None = None
 ) -> Point:
-    """The point of a tagger that has learned these answers, perhaps besides other sentences. Sets its scales.
+    """Return the point of a tagger that has learned these answers, perhaps besides other sentences. Sets its scales.
 
     `given` is how they are read; by default each by itself.
     """
@@ -133,7 +133,7 @@ def retrace(
     answers: Mapping[int, Annotation],
     given: Callable[[Mapping[int, Annotation]], TrainingAnswers | None] = lambda answers: None,
 ) -> Iterator[Point]:
-    """The points that a session made on its way to these answers, in their order."""
+    """Yield the points that a session made on its way to these answers, in their order."""
     again, points, so_far = tagger.without(answers), list[Point](), dict[int, Annotation]()
     words = 0
     for number, answer in answers.items():
@@ -170,7 +170,7 @@ NEVER = -1e4  # the weight, before softmax, of a layer that is not read
 
 
 def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequence[Sentence], **options: Any) -> Tagger:
-    """The tagger as an ordinary one; `options` are Tagger's.
+    """Return the tagger as an ordinary one; `options` are Tagger's.
 
     Raises `ValueError` for a tagger without labels, and for one that corrects another tagger.
     """

@@ -87,7 +87,7 @@ def gold_labels(sentence: Sentence) -> tuple[Entity, ...] | None:
 
 
 def read_to_label(path: Path, form: TextForm, options: DataOptions, sentences: bool = False) -> list[TextToLabel]:
-    """All texts of a file that have a word, or their sentences; what was repaired is printed on standard error.
+    """Return all texts of a file that have a word, or their sentences; what was repaired is printed on standard error.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read, and for a file without words.
     """
@@ -106,7 +106,7 @@ def read_to_label(path: Path, form: TextForm, options: DataOptions, sentences: b
 def read_whole(
     path: Path, form: TextForm, options: DataOptions = DEFAULT_OPTIONS, sentences: bool = False
 ) -> list[TextToLabel]:
-    """All texts of a file that have a word, each as a whole, or their sentences, each as a text of its own.
+    """Return all texts of a file that have a word, each as a whole, or their sentences, each as a text of its own.
 
     A line of text, a record of JSON lines with a text, or a row of a table is one. Raises as `read_to_label`, and
     `ValueError` for CoNLL.
@@ -117,7 +117,7 @@ def read_whole(
 
 
 def holds_documents(path: Path, form: TextForm, options: DataOptions) -> bool:
-    """Whether `boustro fit --documents` can read the file: lines of text, or JSON lines with a text."""
+    """Return whether `boustro fit --documents` can read the file: lines of text, or JSON lines with a text."""
     kind, records, _ = _open(path, form, options)
     _, first = next(iter(records), ("", None))
     return kind == "text" or (kind == "json" and isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
@@ -170,8 +170,8 @@ def _other_columns(rows: Iterable[tuple[str, Any]], options: DataOptions) -> dic
 def _open(
     path: Path, form: TextForm, options: DataOptions, words: bool = True
 ) -> tuple[str, list[tuple[str, Any]], dict[str, dict[str, Any]]]:
-    """The form of a file, (place, record or line) of all that it holds, the text under its own key, and what else its
-    rows have."""
+    """Return the form of a file, (place, record or line) of all that it holds, the text under its own key, and what
+    else its rows have."""
     if not path.is_file():
         raise missing_file(path, "texts to label are expected")
     notes: list[Note] = []
@@ -209,7 +209,8 @@ def _open(
 def _counted(
     records: Iterable[tuple[str, Any]], texts_of: Callable[[Any, str], Iterable[TextToLabel]]
 ) -> Iterator[TextToLabel]:
-    """The texts of records that have a word; a note counts the records without one, and no blank line of a text."""
+    """Yield the texts of records that have a word; a note counts the records without one, and no blank line of a
+    text."""
     num_empty = 0
     for where, record in records:
         texts = [text for text in texts_of(record, where) if len(text.sentence)]
@@ -219,7 +220,7 @@ def _counted(
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A row whose text may be empty, or look like a number; an empty label is none."""
+    """Return a row whose text may be empty, or look like a number; an empty label is none."""
     cells = {key: cell_text(record[key]) for key in TEXT_KEYS if key in record}
     return {key: value for key, value in {**record, **cells}.items() if key != "label" or value not in (None, "")}
 
@@ -267,7 +268,7 @@ def _numbered(texts: Iterable[TextToLabel]) -> Iterator[TextToLabel]:
 
 
 def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[TextToLabel]:
-    """The text of a record or a line, or the words of a record; or its sentences."""
+    """Yield the text of a record or a line, or the words of a record; or its sentences."""
     given = record if isinstance(record, dict) else {TEXT_KEY: record}
     document = "" if given.get("document") is None else str(given["document"])
     words = next((given[key] for key in WORD_KEYS if isinstance(given.get(key), list)), None)
@@ -319,7 +320,7 @@ def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None])
 
 
 def _text_of(record: Any, options: DataOptions) -> str | None:
-    """The text of a record that has no words of its own."""
+    """Return the text of a record that has no words of its own."""
     key = TEXT_KEY if options.word_column is None else str(options.word_column)
     has_words = isinstance(record, dict) and any(isinstance(record.get(name), list) for name in WORD_KEYS)
     return record[key] if isinstance(record, dict) and isinstance(record.get(key), str) and not has_words else None

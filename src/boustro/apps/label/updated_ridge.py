@@ -75,11 +75,11 @@ class OnlineRidge:
         return self._apply(self._change(x, y, -1))
 
     def leave_out(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """(d + 1, C): the weights without these examples, which stay learned."""
+        """Return (d + 1, C): the weights without these examples, which stay learned."""
         return self.weight + self._change(x, y, -1).weight
 
     def leverage(self, x: np.ndarray) -> np.ndarray:
-        """(N,): how much vectors (N, d) are unlike the examples."""
+        """Return (N,): how much vectors (N, d) are unlike the examples."""
         return np.einsum("nd,nd->n", times(x, self.inverse.astype(np.float32)), with_bias(x))
 
     def _change(self, x: np.ndarray, y: np.ndarray, sign: int) -> RidgeUpdate:
@@ -102,7 +102,7 @@ class OnlineRidge:
 
 
 def with_bias(x: np.ndarray) -> np.ndarray:
-    """(N, d) → (N, d + 1)"""
+    """Return (N, d) → (N, d + 1)"""
     return np.hstack([x, np.full((len(x), 1), BIAS, x.dtype)])
 
 

@@ -50,7 +50,7 @@ class Start:
     types: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def of(self, label: str) -> np.ndarray | None:
-        """The weights of a label's type, or of the kind that it is called by: `LOC` is PLACE."""
+        """Return the weights of a label's type, or of the kind that it is called by: `LOC` is PLACE."""
         if label in self.types:
             return self.types[label]
         return next((weights for kind, weights in self.kinds.items() if kind in aliases(label)), None)
@@ -165,7 +165,8 @@ class VectorReader:
 
     @torch.inference_mode()
     def mix(self, inputs: HeadInputs, parts: np.ndarray) -> WordVectors:
-        """The words of all sentences of `parts`, numbers among those of `inputs`, one after another; or the texts."""
+        """Return the words of all sentences of `parts`, numbers among those of `inputs`, one after another; or the
+        texts."""
         rows, starts = sentence_rows(inputs.starts, parts.ravel())
         if self.of_texts:
             rows, starts = rows[starts[:-1]], np.arange(len(starts))

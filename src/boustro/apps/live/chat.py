@@ -49,7 +49,7 @@ MOST_CHOICES = 128  # OpenAI's own limit of n; each choice holds a stream, so a 
 
 
 def content(value: Any, reading: BodyTexts, place: str) -> Any:
-    """A text, or a list of parts; a text that is an object or a list of JSON is read as such."""
+    """Return a text, or a list of parts; a text that is an object or a list of JSON is read as such."""
     if isinstance(value, str):
         return reading.json(value, place, must=reading.wants_json) if value else value
     return CONTENT_PARTS(value, reading, place)
@@ -127,7 +127,7 @@ class Conversation:
         self.left_out: set[str] = set()
 
     def ask(self, asked: dict[str, Any], passed: Collection[str] = (), put_back: bool = True) -> dict[str, Any]:
-        """The fields of a request as they may pass; those named in `passed` do so unread. Raises `Unchecked`."""
+        """Return the fields of a request as they may pass; those named in `passed` do so unread. Raises `Unchecked`."""
         if "audio" in (asked.get("modalities") or ()):
             raise Unchecked("modalities", "asks for sound, which cannot be checked")
         form = asked.get("response_format")
@@ -146,7 +146,7 @@ class Conversation:
 
     @staticmethod
     def _together(slots: list[Slot], messages: Sequence[Any], put_back: bool) -> Iterator[list[Slot]]:
-        """The texts whose masks are all others than those of their names: a reader who saw no masks writes none.
+        """Yield the texts whose masks are all others than those of their names: a reader who saw no masks writes none.
 
         One who did repeats them from the first answer on, so from there on they are taken in the order of the texts.
         """
@@ -157,7 +157,7 @@ class Conversation:
         yield from ([slot] for slot in slots[begun:])
 
     def answer(self, body: Any, rule: Rule = COMPLETION, place: str = "") -> Any:
-        """An answer, or a part of one, as the client may have it. Raises `Unchecked`."""
+        """Return an answer, or a part of one, as the client may have it. Raises `Unchecked`."""
         reading = BodyTexts(keep=False, wants_json=self.wants_json)
         tree = rule(body, reading, place)
         self.checker.fill(reading.slots, self.masks, self.names)
@@ -221,7 +221,7 @@ class ChatStream:
         return made
 
     def end(self) -> list[dict[str, Any]]:
-        """The rest of choices that had no end."""
+        """Return the rest of choices that had no end."""
         return [new for n, c in self.choices.items() if not c.is_closed for new in self._say(n, c, {}, None, last=True)]
 
     def _read(self, given: dict[str, Any]) -> Iterable[dict[str, Any]]:
@@ -251,7 +251,7 @@ class ChatStream:
     def _say(
         self, index: int, choice: Choice, said: dict[str, str], reason: str | None, last: bool, **delta: Any
     ) -> Iterable[dict[str, Any]]:
-        """A chunk of what the choice can say now, if that is anything."""
+        """Yield a chunk of what the choice can say now, if that is anything."""
         for name in said:
             if name not in choice.channels:
                 redactor = self.conversation.checker.redactor(self.conversation.masks)
@@ -272,7 +272,8 @@ class ChatStream:
 
 
 def _call_of(calls: list[dict[str, Any]], piece: dict[str, Any]) -> dict[str, Any]:
-    """The call that a piece belongs to. Another id begins another call, also under a number that there is already."""
+    """Return the call that a piece belongs to. Another id begins another call, also under a number that there is
+    already."""
     number = piece.get("index") or 0
     same = [call for call in calls if call["index"] == number]
     if not same or (piece.get("id") and same[-1].get("id") and piece["id"] != same[-1]["id"]):

@@ -59,7 +59,7 @@ class Decoder(ABC):
 
     @abstractmethod
     def update(self, words: Sequence[str], vectors: Tensor, final: int, complete: bool) -> list[Entity]:
-        """The entities of the words, given their vectors (W, d).
+        """Return the entities of the words, given their vectors (W, d).
 
         The words before `final` were final before or become it now; `complete` says whether the sentence has an end.
         """
@@ -147,8 +147,8 @@ class LaggedTagDecoder(Decoder):
         return scores if known is None else np.concatenate([known, scores])
 
     def _decode(self, scores: np.ndarray, final: int, complete: bool) -> list[list[Any]]:
-        """The best path of the words that were not final before, the probability of each tag, and what a head with
-        likely words has beside them; `final` are so now."""
+        """Return the best path of the words that were not final before, the probability of each tag, and what a head
+        with likely words has beside them; `final` are so now."""
         lengths, soft = np.array([len(scores)]), scores / self.head.temperature
         chain, soft_chain = self._chain, self._soft
         if not complete:
@@ -190,7 +190,7 @@ def _as_array(scores: Tensor) -> np.ndarray:
 
 
 def _chains(head: TaggingHead) -> tuple[Chain, Chain]:
-    """The transitions of a head, and the same at its temperature."""
+    """Return the transitions of a head, and the same at its temperature."""
     if (chain := head.decoder.chain) is None:
         valid = valid_transitions(head.labels)
         none = make_chain(valid, *(np.zeros(allowed.shape) for allowed in valid))
@@ -254,7 +254,8 @@ class Track:
         return done
 
     def _cut(self) -> list[StreamEntity]:
-        """The final words of the entities that go on; what is behind them will be read as entities of its own."""
+        """Return the final words of the entities that go on; what is behind them will be read as entities of its
+        own."""
         parts = [f._replace(stop=self.final) for f in self.pending if f.start < self.final]
         self.pending = [f._replace(start=max(f.start, self.final)) for f in self.pending if f.stop > self.final]
         self.hold = self.final
@@ -262,7 +263,7 @@ class Track:
         return parts
 
     def _in_the_way(self, span: StreamEntity) -> bool:
-        """Whether it is final already, or shares words with what is."""
+        """Return whether it is final already, or shares words with what is."""
         for other in self._done:
             if span.start < other.stop and other.start < span.stop:
                 inside = other.start <= span.start and span.stop <= other.stop
@@ -360,7 +361,7 @@ class Engine:
         return WordRange(first, number + 1, number - first == self.delay)
 
     def _mix(self, rows: Sequence[WordRange]) -> Tensor:
-        """(W, d + F): the input of the head for the words of rows, end to end."""
+        """Return (W, d + F): the input of the head for the words of rows, end to end."""
         streams = self.vectors.read(rows)
         mixed = self.head.mix([torch.from_numpy(stream).to(self._device) for stream in streams])
         mixed = mixed.half().float()  # as `heads.training.mix_all` keeps them
@@ -370,7 +371,7 @@ class Engine:
         return torch.cat([mixed, torch.from_numpy(encode_distances(behind)).to(self._device)], dim=1)
 
     def _step(self, row: WordRange, vectors: Tensor, answer: bool) -> list[StreamEntity]:
-        """The last word of the row has come. With `answer` what stands now is answered too, not only what is final."""
+        """Read a row, whose last word has come. With `answer` tell what stands now too, not only what is final."""
         number = row.stop - 1
         if self.words[number].begins or not self._tracks:
             if isinstance(self.head, TaggingHead) and self.head.options.threshold is None:

@@ -100,7 +100,7 @@ class Masks:
         self._masks: dict[tuple[str, str], str] = {}
 
     def mask(self, label: str, text: str) -> str:
-        """The mask of a name; raises `TooManyNames`."""
+        """Return the mask of a name; raises `TooManyNames`."""
         key = label, name_key(text, label)
         if key not in self._masks:
             shown = self._shown[label]
@@ -139,7 +139,7 @@ class Masks:
 
 
 def name_key(text: str, label: str = "") -> str:
-    """One form of a name for all its spellings: of Unicode, of letters' case, of white space, of apostrophes and
+    """Return one form of a name for all its spellings: of Unicode, of letters' case, of white space, of apostrophes and
     hyphens, and with or without quotes and other marks around it; of a person also without titles.
 
     `"‘ADA\u00a0 Brandt’"` → `"ada brandt"`, `"Dr. Ada Brandt"`, a person → `"ada brandt"`, `"Mrs Brandt"` → itself: it
@@ -179,13 +179,13 @@ def name_parts(text: str, regions: Iterable[Region], begin: int = 0) -> list[Reg
 
 
 def _is_letter(reference: str) -> bool:
-    """Whether HTML's name of a character is that of a letter, or of none: `&eacute;`."""
+    """Return whether HTML's name of a character is that of a letter, or of none: `&eacute;`."""
     meant = html.unescape(reference)
     return meant == reference or meant.isalnum()
 
 
 def _inside(text: str, start: int, end: int) -> tuple[int, int]:
-    """The part from the first letter or digit to the last, with its marks; a raised one is of a footnote."""
+    """Return the part from the first letter or digit to the last, with its marks; a raised one is of a footnote."""
     stop = end
     while start < stop and not _is_of_name(text[start]):
         start += 1
@@ -197,7 +197,8 @@ def _inside(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_of_name(letter: str) -> bool:
-    """Whether a name may begin or end with it: no mark of punctuation, and none of a footnote, such as `¹` or `ᵃ`."""
+    """Return whether a name may begin or end with it: no mark of punctuation, and none of a footnote, such as `¹` or
+    `ᵃ`."""
     if letter.isascii() or not letter.isalnum():
         return letter.isalnum()
     kind = unicodedata.category(letter)
@@ -237,7 +238,7 @@ class Restorer:
         self._starts = frozenset(mask[:length] for mask in names for length in range(1, len(mask)))
 
     def feed(self, chunk: str) -> str:
-        """The text that can be said now."""
+        """Return the text that can be said now."""
         text = self._held + chunk
         start = text.rfind("[")
         cut = start if start >= 0 and text[start:] in self._starts else len(text)
@@ -245,13 +246,13 @@ class Restorer:
         return restore(text[:cut], self._names)
 
     def end(self) -> str:
-        """The rest."""
+        """Return the rest."""
         rest, self._held = self._held, ""
         return rest
 
 
 def restore(text: str, names: Mapping[str, str], in_json: bool = False) -> str:
-    """The text with the names of its masks; `in_json` writes them as they stand inside a string of JSON."""
+    """Return the text with the names of its masks; `in_json` writes them as they stand inside a string of JSON."""
 
     def name(match: re.Match[str]) -> str:
         original = names.get(match[0], match[0])

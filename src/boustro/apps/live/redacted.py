@@ -94,7 +94,7 @@ class GivenFile(WrittenFile):
         self._left = ", ".join(key for key in keys if key not in chosen)
 
     def texts(self) -> Iterator[RedactedRow]:
-        """All rows, also those that cannot be read; `ValueError` for a file that cannot be read on."""
+        """Yield all rows, also those that cannot be read; `ValueError` for a file that cannot be read on."""
         rows, path = self.rows(), str(self.file.path)
         if self._left:
             self.notes.append(Note(f"tables with columns that are not read and stay: {self._left}", path))
@@ -106,7 +106,7 @@ class GivenFile(WrittenFile):
             yield made
 
     def _of_texts(self, row: FileRow) -> RedactedRow:
-        """A line, or a row of a table; what is no text in its columns is no slot."""
+        """Return a line, or a row of a table; what is no text in its columns is no slot."""
         if row.problem:
             return RedactedRow(row, self)
         reading, given = BodyTexts(), [row.value] if row.is_line else [row.value[key] for key in self.columns]
@@ -127,7 +127,7 @@ class GivenFile(WrittenFile):
         return RedactedRow(row, self, [] if row.problem else reading.slots, trees, unescaped(row.spelled)[0])
 
     def _chosen(self, tree: Any, reading: BodyTexts, place: str) -> Any:
-        """A record whose keys were chosen, or a list of records."""
+        """Return a record whose keys were chosen, or a list of records."""
         if isinstance(tree, list):
             return [self._chosen(one, reading, place) for one in tree]
         missing = [key for key in self.named if not isinstance(tree, dict) or key not in tree]

@@ -84,7 +84,7 @@ class StreamTagger(Protocol):
         ...
 
     def end(self) -> Iterable[Any]:
-        """The events that were held back until the end of the text."""
+        """Return the events that were held back until the end of the text."""
         ...
 
 
@@ -104,7 +104,8 @@ _opening = threading.Lock()  # two requests that come first would load the model
 
 
 def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: float | None = None) -> Any:
-    """A tagger that errs on the safe side: it finds the likely words with these labels, by default at `THRESHOLD`.
+    """Return a tagger that errs on the safe side: it finds the likely words with these labels, by default at
+    `THRESHOLD`.
 
     One that is named by its folder, or is that of the package, is opened once in a process. One that has a threshold or
     promises a recall keeps it, and one whose words have no probabilities gives its best answer. A number or a function
@@ -253,7 +254,7 @@ class Redactor:
 def rewrite(
     text: str, regions: Sequence[Region], masks: Masks, write: Written, start: int = 0, written: int = 0
 ) -> Released:
-    """A text without its regions, which are in order and do not overlap.
+    """Return a text without its regions, which are in order and do not overlap.
 
     A mask that stands in the text already is no name: it stays, and of an entity around it only the other parts go. No
     name gets its number.
@@ -290,7 +291,7 @@ def rewrite(
 
 
 def _outside(region: Region, literal: Sequence[tuple[int, int]], text: str, start: int) -> Iterable[tuple[int, int]]:
-    """The parts of a region between masks; brackets and commas beside a mask are no part of a name."""
+    """Return the parts of a region between masks; brackets and commas beside a mask are no part of a name."""
     masks = [(a, b) for a, b in literal if a < region.end and region.start < b]
     if not masks:
         return [(region.start, region.end)]
@@ -300,7 +301,8 @@ def _outside(region: Region, literal: Sequence[tuple[int, int]], text: str, star
 
 
 def whole_characters(text: str, last: bool) -> tuple[str, str]:
-    """A text, and the half character that it may end with, which JSON can split; a lone half becomes `\ufffd`."""
+    """Return a text, and the half character that it may end with, which JSON can split; a lone half becomes
+    `\ufffd`."""
     half = "" if last or not "\ud800" <= text[-1:] <= "\udbff" else text[-1]
     whole = text[: len(text) - len(half)]
     if any("\ud800" <= character <= "\udfff" for character in whole):
@@ -309,8 +311,8 @@ def whole_characters(text: str, last: bool) -> tuple[str, str]:
 
 
 def check_masked(labels: Collection[str] | None, tagger: Any) -> frozenset[str]:
-    """The labels, by default those of the tagger, but `ON_REQUEST` of that of the package; `OptionError` for none, and
-    for an unknown one."""
+    """Return the labels, by default those of the tagger, but `ON_REQUEST` of that of the package; `OptionError` for
+    none, and for an unknown one."""
     known = tagger.types
     if labels is None:
         return frozenset(known) - (ON_REQUEST if _is_packaged(tagger) else frozenset())
@@ -325,7 +327,7 @@ def check_masked(labels: Collection[str] | None, tagger: Any) -> frozenset[str]:
 
 
 def _is_packaged(tagger: Any, *names: str) -> bool:
-    """Whether it is a tagger of the package, by default any, which was not trained on sentences."""
+    """Return whether it is a tagger of the package, by default any, which was not trained on sentences."""
     names, data = names or (SHIPPED_TAGGER, LANGUAGES_TAGGER), getattr(tagger, "record", {}).get("train", {})
     plan = getattr(tagger, "plan", None)
     return plan is not None and plan.reader.spec in names and data.get("name") == NAMES

@@ -61,7 +61,7 @@ class GivenStates:
 
 
 def read_states(path: str | Path, layers: Sequence[int] | None = None) -> GivenStates:
-    """The states in a file; `layers` are those of `hidden_states`, where the file does not say it.
+    """Return the states in a file; `layers` are those of `hidden_states`, where the file does not say it.
 
     Raises `FileNotFoundError`, and `ValueError` for a file that is none of the two forms.
     """
@@ -97,7 +97,7 @@ def from_states(
     text: str | None = None,
     name: str = "the states given",
 ) -> Entities:
-    """The entities of a text whose pieces an LM has read already, such as in vLLM or llama.cpp.
+    """Return the entities of a text whose pieces an LM has read already, such as in vLLM or llama.cpp.
 
     Args:
         tagger: A trained `Tagger`.
@@ -115,7 +115,7 @@ def from_states(
 
 
 def answer_states(tagger: Any, given: GivenStates) -> InputAnswer[str]:
-    """The answer of a tagger for the text that pieces spell, from their states. Raises as `from_states`."""
+    """Return the answer of a tagger for the text that pieces spell, from their states. Raises as `from_states`."""
     lm = forward_lm(tagger.encoder())
     stacked, begin = checked_states(lm, given), text_begin(lm, given.pieces, given.name)
     states = PieceStates(lm, stacked[begin - 1] if begin else None)
@@ -133,7 +133,7 @@ def answer_states(tagger: Any, given: GivenStates) -> InputAnswer[str]:
 
 
 def word_vectors(tagger: Any, states: PieceStates, text: str) -> np.ndarray:
-    """(W, L, width): the vectors of the words of a text that pieces spell, all of which are there."""
+    """Return (W, L, width): the vectors of the words of a text that pieces spell, all of which are there."""
     parts = list(tagger.inputs.split(text, "the text"))
     lm = forward_lm(tagger.encoder())
     if lm.context == "sentence" and len(parts) > 1:
@@ -142,14 +142,15 @@ def word_vectors(tagger: Any, states: PieceStates, text: str) -> np.ndarray:
 
 
 def answer_vectors(tagger: Any, text: str, vectors: np.ndarray) -> InputAnswer[str]:
-    """The answer for a text with the vectors of its words."""
+    """Return the answer for a text with the vectors of its words."""
     plan = replace(tagger.plan, reader=tagger.plan.reader.with_vectors(vectors))
     made = tagger.sharing(plan=plan, _fitted=replace(tagger.fitted, plan=plan))
     return made.answer_inputs([text])[0]
 
 
 def checked_states(lm: LMEncoder, given: GivenStates) -> Tensor:
-    """(P, L, D): the layers that `lm` reads; `ValueError` for what is not of this LM, as far as it can be known."""
+    """Return (P, L, D): the layers that `lm` reads; `ValueError` for what is not of this LM, as far as it can be
+    known."""
     name, width = given.name, lm.config.get_text_config().hidden_size
     if given.weights is not None and given.weights != lm.weights():
         raise ValueError(f"{name}: computed by another LM than {lm.spec}, which the tagger was trained on")
@@ -173,7 +174,8 @@ def checked_states(lm: LMEncoder, given: GivenStates) -> Tensor:
 
 
 def text_begin(lm: LMEncoder, pieces: Sequence[int], name: str) -> int:
-    """How many pieces stand before a text, as in training: the start piece and the run-up, which are no part of it.
+    """Return how many pieces stand before a text, as in training: the start piece and the run-up, which are no part of
+    it.
 
     Any number of start pieces, or other special ones, may stand before the run-up: a template and a tokenizer may each
     have put one there. `ValueError` where they are not there, unless another special piece is, such as those of a chat:

@@ -75,7 +75,7 @@ class Event:
     was: tuple[str, int, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Its fields by name, without `was` where there is none, as JSON can hold them."""
+        """Return its fields by name, without `was` where there is none, as JSON can hold them."""
         fields = asdict(self)
         if self.was is None:
             del fields["was"]
@@ -111,7 +111,7 @@ class Standing:
         return events
 
     def _take(self, entity: Entity) -> tuple[str, int, int] | None:
-        """The entity that was told in the place of this one and is not the same; it is told no longer."""
+        """Return the entity that was told in the place of this one and is not the same; it is told no longer."""
         same = [e for e in self._told if _key(e) == _key(entity)]
         over = [e for e in self._told if e.start < entity.end and entity.start < e.end]
         if not (chosen := same or over):
@@ -283,7 +283,7 @@ class Characters:
         self._half = ""
 
     def feed(self, chunk: str) -> str:
-        """The characters that are whole; `ValueError` for a half whose other half does not follow."""
+        """Return the characters that are whole; `ValueError` for a half whose other half does not follow."""
         given = self._half + chunk
         self._half = ""
         if given.isascii():
@@ -337,7 +337,7 @@ class Segmenter:
         return list(self._read(final=False))
 
     def end(self) -> list[Word | None]:
-        """The rest."""
+        """Return the rest."""
         words = list(self._read(final=True))
         if self._open:
             words.append(None)
@@ -380,7 +380,8 @@ class Segmenter:
 
 
 def _is_certain(text: str, start: int, stop: int) -> bool:
-    """Whether the word `[start, stop)` stays as it is whatever follows; from there on there is no white space."""
+    """Return whether the word `[start, stop)` stays as it is whatever follows; from there on there is no white
+    space."""
     if stop >= len(text):
         return False
     if SINGLE.match(text, start):

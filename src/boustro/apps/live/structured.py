@@ -114,14 +114,14 @@ class BodyTexts:
     """Names of fields that were left out."""
 
     def text(self, given: str, place: str, key: str = "", number: float | None = None) -> Slot:
-        """A slot for a text."""
+        """Return a slot for a text."""
         given = given if self.halves else whole_characters(given, last=True)[0]
         slot = Slot(given, place, key if PLAIN_NAME.fullmatch(key) else "", number)
         self.slots.append(slot)
         return slot
 
     def json(self, given: str, place: str, must: bool = True, key: str = "") -> Slot | JsonSlot:
-        """A slot for a text that is JSON, or without `must` may be. What cannot be parsed is a text.
+        """Return a slot for a text that is JSON, or without `must` may be. What cannot be parsed is a text.
 
         Raises `Unchecked` where it must be JSON, is not, and has escapes, which hide letters.
         """
@@ -157,7 +157,7 @@ def filled(tree: Any) -> Any:
 
 
 def _keys(tree: Mapping[Any, Any]) -> list[tuple[Any, bool]]:
-    """The keys of an object, and whether each is another than was given."""
+    """Return the keys of an object, and whether each is another than was given."""
     made: dict[Any, bool] = {}
     for key in tree:
         name, number = filled(key), 1
@@ -216,28 +216,28 @@ def plain(value: Any, reading: BodyTexts, place: str) -> Any:
 
 
 def numbers(value: Any, reading: BodyTexts, place: str) -> Any:
-    """The numbers in objects, such as counts of tokens; all else is left out."""
+    """Return the numbers in objects, such as counts of tokens; all else is left out."""
     if isinstance(value, dict):
         return {key: numbers(one, reading, place) for key, one in value.items() if isinstance(one, (dict, int, float))}
     return value if isinstance(value, (int, float)) else None
 
 
 def text_or_null(value: Any, reading: BodyTexts, place: str) -> Any:
-    """A text, or null."""
+    """Return a text, or null."""
     if value is not None and not isinstance(value, str):
         raise Unchecked(place, "is not a text")
     return reading.text(value, place) if value else value
 
 
 def json_text(value: Any, reading: BodyTexts, place: str) -> Any:
-    """A text that is JSON, as the arguments of a function."""
+    """Return a text that is JSON, as the arguments of a function."""
     if value is not None and not isinstance(value, str):
         raise Unchecked(place, "is not a text")
     return reading.json(value, place) if value else value
 
 
 def texts(value: Any, reading: BodyTexts, place: str) -> Any:
-    """A text or a list of texts."""
+    """Return a text or a list of texts."""
     rule = listed(text_or_null) if isinstance(value, list) else text_or_null
     return rule(value, reading, place)
 
@@ -258,7 +258,7 @@ def checked(value: Any, reading: BodyTexts, place: str, key: str = "") -> Any:
 
 
 def schema(value: Any, reading: BodyTexts, place: str) -> Any:
-    """A JSON schema: its form passes, its descriptions, defaults and choices are texts to check."""
+    """Return a JSON schema: its form passes, its descriptions, defaults and choices are texts to check."""
     match value:
         case dict():
             copy = {}
@@ -289,7 +289,7 @@ def nothing(value: Any, reading: BodyTexts, place: str) -> Any:
 
 
 def listed(rule: Rule) -> Rule:
-    """A list of what a rule takes, or null."""
+    """Return a list of what a rule takes, or null."""
 
     def read(value: Any, reading: BodyTexts, place: str) -> Any:
         if value is not None and not isinstance(value, list):
@@ -300,7 +300,7 @@ def listed(rule: Rule) -> Rule:
 
 
 def record(fields: Mapping[str, Rule]) -> Rule:
-    """An object with some of these fields, or null; see `BodyTexts` for others."""
+    """Return an object with some of these fields, or null; see `BodyTexts` for others."""
 
     def read(value: Any, reading: BodyTexts, place: str) -> Any:
         if value is None:
@@ -324,7 +324,7 @@ def record(fields: Mapping[str, Rule]) -> Rule:
 
 
 def by_type(rules: Mapping[str, Rule], what: str) -> Rule:
-    """An object whose field `type` says what else it has."""
+    """Return an object whose field `type` says what else it has."""
 
     def read(value: Any, reading: BodyTexts, place: str) -> Any:
         kind = value.get("type") if isinstance(value, dict) else None
@@ -372,7 +372,7 @@ class Checker:
         self._known: OrderedDict[bytes, list[Region]] = OrderedDict()
 
     def redactor(self, masks: Masks) -> Redactor:
-        """A redactor for one text that arrives in chunks."""
+        """Return a redactor for one text that arrives in chunks."""
         options: Any = {"labels": self.labels, "write": self.write, "live": self.live}
         return Redactor(self.tagger, self.delay, masks=masks, **options)
 
@@ -441,8 +441,8 @@ class Checker:
 
 
 def unescaped(given: str) -> tuple[str, list[int]]:
-    """A text with the letters that its escapes mean, and where each of them, and its end, stands in the given one.
-    URL-encoded fields are lines.
+    """Return a text with the letters that its escapes mean, and where each of them, and its end, stands in the given
+    one. URL-encoded fields are lines.
 
     `"to \\u0418!"` → `"to И!"`, `[0, 1, 2, 3, 9, 10]`
     `"?by=Ada+Li&n=1"` → `"\nby=Ada Li\nn=1"`

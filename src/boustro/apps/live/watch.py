@@ -62,7 +62,7 @@ class Seen:
         return 0 if self._live is None else self._live.safe
 
     def add(self, piece: int, state: Tensor) -> list[Event]:
-        """The next piece, with its state (L, D)."""
+        """Return the next piece, with its state (L, D)."""
         return self._feed(self._states.add([piece], state[None]), last=False)
 
     def end(self) -> list[Event]:
@@ -127,7 +127,7 @@ class Watch:
         self._run: GenerationRun | None = None
 
     def __getitem__(self, number: int) -> Seen:
-        """A text, in the order of writing; those of a batch in its order."""
+        """Return a text, in the order of writing; those of a batch in its order."""
         return self.texts[number]
 
     def __len__(self) -> int:
@@ -210,7 +210,7 @@ class GenerationRun(StoppingCriteria):
         self._stacks.append(stacked.detach().float().cpu())
 
     def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        """The pieces so far, (B, P); the last has no state yet. Never stops."""
+        """Return the pieces so far, (B, P); the last has no state yet. Never stops."""
         if not self._texts:
             self._begin(input_ids)
         self._advance(input_ids)

@@ -59,12 +59,12 @@ PART_KEYS = frozenset(
 
 
 def table_files(folder: Path, number: int) -> tuple[Path, Path]:
-    """The words and the vectors of a table."""
+    """Return the words and the vectors of a table."""
     return folder / f"table{number}.json", folder / f"table{number}.safetensors"
 
 
 def join_graphs(graphs: "list[GraphEncoder]", tables: "list[TableEncoder]", known: Any, reader: Reader) -> Encoder:
-    """The encoder of an exported folder, which reads as its reader does."""
+    """Return the encoder of an exported folder, which reads as its reader does."""
     parts = [*(part.in_context(reader.reading.context) for part in graphs), *tables]
     base = parts[0] if len(parts) == 1 else ConcatEncoder(parts, reader.spec)
     return base if known is None else ExtendedEncoder(base, [PooledMentions(base.streams, "sentence", known)])
@@ -104,7 +104,7 @@ def load(
 
 
 def load_exported(folder: ModelPlace) -> Any:
-    """An exported folder as the class of its task.
+    """Return an exported folder as the class of its task.
 
     Raises `FileNotFoundError` where there is none, `ValueError` for a damaged or forged one, `ImportError` without
     onnxruntime.
@@ -161,7 +161,7 @@ def _refuse_others(path: Artefact, files: dict[str, Any]) -> None:
 
 
 def _read_config(path: Artefact) -> dict[str, Any]:
-    """The config with exactly the keys that this version writes."""
+    """Return the config with exactly the keys that this version writes."""
     saved = path.json(CONFIG)
     if saved.get("format") != FORMAT:
         raise ValueError(f"{path}: format {saved.get('format')!r}, and this version reads {FORMAT}; export it again")
@@ -192,7 +192,7 @@ def _open_table(path: Artefact, files: dict[str, Any], number: int) -> "WordTabl
 
 
 def _listed(path: Artefact, files: dict[str, Any], name: str) -> Path:
-    """A file of the folder; `ValueError` for one that the manifest does not list."""
+    """Return a file of the folder; `ValueError` for one that the manifest does not list."""
     if name not in files:
         raise ValueError(f"{path / CONFIG}: names {name!r}, which is no file of the folder")
     return path / name

@@ -56,7 +56,7 @@ class GraphSession:
             raise ValueError(f"{path}: its inputs are {', '.join(names)}, not {', '.join(inputs)}; export it again")
 
     def run(self, given: Mapping[str, np.ndarray]) -> list[Any]:
-        """The outputs."""
+        """Return the outputs."""
         return list(self._session.run(None, dict(given)))
 
 
@@ -120,11 +120,11 @@ class GraphHead:
         return TagDecoder(self.labels, self.options, chain, self.temperature, self.words)
 
     def read_tags(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:
-        """(N, C) scores of words."""
+        """Return (N, C) scores of words."""
         return (self.decoder.candidates if candidates else self.decoder.predict)(scores, lengths)
 
     def read_runs(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:
-        """(N, 2 + types) scores of outside, inside and types of words."""
+        """Return (N, 2 + types) scores of outside, inside and types of words."""
         if candidates:
             return [[] for _ in lengths]
         return read_runs(
@@ -136,19 +136,19 @@ class GraphHead:
         )
 
     def read_spans(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:
-        """(N, L, 1 + C) probabilities of spans."""
+        """Return (N, L, 1 + C) probabilities of spans."""
         return decode_spans(scores, lengths, FLOOR if candidates else self.threshold)
 
     def read_answers(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:
-        """(words of the context · L + 1,) scores of spans and of no answer."""
+        """Return (words of the context · L + 1,) scores of spans and of no answer."""
         return read_scores(scores[None], (len(scores) - 1) // int(lengths[1]), self.threshold)
 
     def read_classes(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:
-        """(S, C) scores of texts or pairs."""
+        """Return (S, C) scores of texts or pairs."""
         return list(scores / np.float32(self.temperature))
 
     def read_numbers(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:
-        """(S, 1) numbers of texts or pairs."""
+        """Return (S, 1) numbers of texts or pairs."""
         return scores[:, 0].tolist()
 
 
@@ -183,7 +183,7 @@ GRAPHS: dict[str, Graph] = {
 
 
 def inputs_of(num_places: int, lengths: bool) -> tuple[str, ...]:
-    """The names of the inputs of an LM's graph, in order."""
+    """Return the names of the inputs of an LM's graph, in order."""
     return ("ids", *(["lengths"] if lengths else []), *(f"places_{k}" for k in range(num_places)))
 
 
@@ -255,12 +255,12 @@ class PieceTokenizer:
         return None if piece is None else self.backend_tokenizer.token_to_id(piece)
 
     def __call__(self, texts: Sequence[str], **_: Any) -> dict[str, list[list[int]]]:
-        """The ids of texts, without special pieces."""
+        """Return the ids of texts, without special pieces."""
         encoded = self.backend_tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return {"input_ids": [one.ids for one in encoded]}
 
     def tokenize(self, text: str) -> list[str]:
-        """The pieces of a text."""
+        """Return the pieces of a text."""
         return self.backend_tokenizer.encode(text, add_special_tokens=False).tokens
 
     def get_vocab(self) -> dict[str, int]:

@@ -219,7 +219,7 @@ class Service:
         self.is_stopping = True
 
     def find(self, name: str | None) -> Served:
-        """The model of a request; `Refused` where it is not there, or not now."""
+        """Return the model of a request; `Refused` where it is not there, or not now."""
         if self.state != "ready":
             raise Refused(503, self.state, f"the service is {self.state}; try again a little later", Retry_After="2")
         try:
@@ -228,8 +228,8 @@ class Service:
             raise Refused(404 if name else 400, "unknown_model", str(error)) from None
 
     async def answer(self, model: Served, inputs: Any) -> list[Any]:
-        """The model's answers to a list of JSON values, or to one; `Refused` for what is no input, too large, or too
-        much."""
+        """Return the model's answers to a list of JSON values, or to one; `Refused` for what is no input, too large, or
+        too much."""
         values = inputs if isinstance(inputs, list) else [inputs]
         if len(values) > self.limits.inputs:
             message = f"{len(values):,} inputs; a request may have {self.limits.inputs:,}"
@@ -244,7 +244,7 @@ class Service:
             raise Refused(429, "queue_full", str(error), Retry_After=str(error.seconds)) from None
 
     def read(self, model: Served, value: Any, place: str) -> tuple[Any, int]:
-        """An input and its size in characters."""
+        """Return an input and its size in characters."""
         try:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             text.encode()
@@ -259,7 +259,7 @@ class Service:
 
 
 def make_service(service: Service, http: HttpOptions, failed: Callable[[], None] = lambda: None) -> FastAPI:
-    """The app; raises as `make_app`."""
+    """Return the app; raises as `make_app`."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -355,13 +355,13 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
     @app.get("/livez", responses={403: ERRORS[403]})
     async def livez() -> Any:
-        """Whether the program runs."""
+        """Return whether the program runs."""
         return {"status": "alive"}
 
     @app.get("/readyz", responses={403: ERRORS[403], 503: {"description": ERRORS[503]["description"]}})
     @app.get("/health", include_in_schema=False)
     async def readyz() -> Any:
-        """Whether it answers: 200 when all models are loaded, 503 before and while it stops."""
+        """Return whether it answers: 200 when all models are loaded, 503 before and while it stops."""
         return JSONResponse({"status": service.state}, 200 if service.state == "ready" else 503)
 
     @app.get("/metrics", responses=NOT_ASKED, response_class=PlainTextResponse)
@@ -371,7 +371,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
 
 def with_options(model: Served, asked: PredictRequest) -> Served:
-    """The model with what the request asks for; `Refused` for an option that it does not have."""
+    """Return the model with what the request asks for; `Refused` for an option that it does not have."""
     if asked.min_score is not None and not model.has_entities:
         message = f"min_score is for entities; {model.name} is a model of the task {model.task}"
         raise Refused(400, "no_min_score", message)
@@ -386,7 +386,7 @@ def with_options(model: Served, asked: PredictRequest) -> Served:
 
 
 async def within(service: Service, request: Request, work: Awaitable[list[Any]]) -> list[Any]:
-    """The result of `work`, given up when the client goes away or the time is over."""
+    """Return the result of `work`, given up when the client goes away or the time is over."""
     job, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
     try:
         await asyncio.wait({job, gone}, timeout=service.limits.timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -407,6 +407,6 @@ async def _gone(request: Request) -> None:
 
 
 def answered(request: Request, inputs: int, body: dict[str, Any]) -> JSONResponse:
-    """The answer; the log learns the model and the number of inputs."""
+    """Return the answer; the log learns the model and the number of inputs."""
     request.state.notes |= {"model": body["model"], "inputs": inputs}
     return JSONResponse(body)

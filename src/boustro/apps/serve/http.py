@@ -118,12 +118,12 @@ class Refused(Exception):
         return {"error": {"code": self.code, "message": str(self).encode("utf-8", "backslashreplace").decode()}}
 
     def body(self) -> dict[str, Any]:
-        """The whole body of an answer."""
+        """Return the whole body of an answer."""
         kind = ERROR_TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
         return {"error": self.to_dict()["error"] | {"type": kind, "param": self.param}}
 
     def response(self) -> "Response":
-        """The answer."""
+        """Return the answer."""
         from starlette.responses import JSONResponse
 
         headers = {name.replace("_", "-"): value for name, value in self.headers.items()}
@@ -131,7 +131,8 @@ class Refused(Exception):
 
 
 def as_refused(error: Exception) -> Refused:
-    """The answer to a request that broke off, without the text of an unforeseen error, which may quote an input."""
+    """Return the answer to a request that broke off, without the text of an unforeseen error, which may quote an
+    input."""
     if isinstance(error, Refused):
         return error
     return Refused(500, "internal", f"internal error ({type(error).__name__}); the server's log says more")
@@ -179,7 +180,7 @@ def make_app(
     behind_guard: Callable[["FastAPI"], None] = lambda app: None,
     **options: Any,
 ) -> "FastAPI":
-    """An app without routes: errors in our shape, and a guard before it.
+    """Return an app without routes: errors in our shape, and a guard before it.
 
     Args:
         title: Its name.
@@ -237,7 +238,7 @@ def make_app(
 def _with_token(
     described: Callable[[], dict[str, Any]], open_paths: Collection[str], is_needed: bool
 ) -> Callable[[], dict[str, Any]]:
-    """The description of an app (OpenAPI) with the token of its guard: of each path but the open ones."""
+    """Return the description of an app (OpenAPI) with the token of its guard: of each path but the open ones."""
 
     def describe() -> dict[str, Any]:
         made = described()
@@ -361,14 +362,14 @@ def host_name(header: str) -> str:
 
 
 def address_in(origin: str) -> str | None:
-    """The host and port of an origin, as a Host header has them; `None` for `null` and for what is none."""
+    """Return the host and port of an origin, as a Host header has them; `None` for `null` and for what is none."""
     with contextlib.suppress(ValueError):
         return urlsplit(origin).netloc.lower() or None
     return None
 
 
 def read_tokens(file: Path | None) -> list[str]:
-    """The tokens of a file, one per line; `ValueError` where it holds none, or one that no header can have."""
+    """Return the tokens of a file, one per line; `ValueError` where it holds none, or one that no header can have."""
     if file is None:
         return []
     try:
@@ -381,7 +382,7 @@ def read_tokens(file: Path | None) -> list[str]:
 
 
 def listen(http: HttpOptions) -> socket.socket:
-    """A listening socket; `OSError` with what to do where the address or the port cannot be had."""
+    """Return a listening socket; `OSError` with what to do where the address or the port cannot be had."""
     where = f"{http.host or '0.0.0.0'}, port {http.port}"
     try:
         addresses = socket.getaddrinfo(http.host or None, http.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -422,7 +423,7 @@ def start_beside(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def computes_beside() -> bool:
-    """Whether such a thread runs. Python's own end would stop it inside torch, which then aborts the process."""
+    """Return whether such a thread runs. Python's own end would stop it inside torch, which then aborts the process."""
     return any(thread.is_alive() for thread in _BESIDE)
 
 
@@ -465,7 +466,8 @@ def run_app(
 
 
 def read_body(raw: bytes) -> Any:
-    """The JSON of a request; `Refused`, with the line and the column, for what is none, as files of JSON are read."""
+    """Return the JSON of a request; `Refused`, with the line and the column, for what is none, as files of JSON are
+    read."""
     try:
         return json.loads(raw.decode("utf-8-sig"), **STRICT)
     except json.JSONDecodeError as error:

@@ -54,7 +54,7 @@ class LiveStreams:
 
     @contextlib.contextmanager
     def admit(self) -> Iterator[None]:
-        """One more; raises as `check`."""
+        """Yield one more; raises as `check`."""
         self.check()
         self.open += 1
         try:
@@ -63,7 +63,7 @@ class LiveStreams:
             self.open -= 1
 
     def find(self, name: str | None) -> Served:
-        """The model of a stream; `Refused` where it is not there, not now, or needs the whole text."""
+        """Return the model of a stream; `Refused` where it is not there, not now, or needs the whole text."""
         served = self.service.find(name)
         try:
             served.refuse_stream()
@@ -74,7 +74,7 @@ class LiveStreams:
     async def answer(
         self, model: Served, given: Mapping[str, str], parts: AsyncIterator[str]
     ) -> AsyncIterator[dict[str, Any]]:
-        """A message for each part of a text, and one for its end; `Refused` for what cannot be answered."""
+        """Yield a message for each part of a text, and one for its end; `Refused` for what cannot be answered."""
         limits, length = self.service.limits, 0
         live = await self._compute(model.live, *read_delays(given))
         async for part in parts:
@@ -96,7 +96,7 @@ class LiveStreams:
             raise Refused(422, "not_valid", str(error)) from None
 
     async def answer_post(self, request: "Request") -> AsyncIterator[bytes]:
-        """The server-sent events for the text in a request's body."""
+        """Yield the server-sent events for the text in a request's body."""
 
         async def told() -> AsyncIterator[bytes]:
             served = self.find(request.query_params.get("model"))
@@ -160,7 +160,7 @@ def read_delays(given: Mapping[str, str]) -> tuple[int | None, int]:
 
 
 def sent(kind: str, value: Any) -> bytes:
-    """A server-sent event."""
+    """Return a server-sent event."""
     return f"event: {kind}\ndata: {as_json(value)}\n\n".encode()
 
 
@@ -211,7 +211,7 @@ class Spool:
         self._news.set()
 
     async def read(self) -> AsyncIterator[bytes]:
-        """All that is written, as it comes."""
+        """Yield all that is written, as it comes."""
         place = 0
         with self._file:
             while place < self._written or not self._ended:
@@ -226,7 +226,8 @@ class Spool:
 
 
 async def spooled(parts: AsyncIterator[bytes], broken: Callable[[Exception], bytes]) -> AsyncGenerator[bytes, None]:
-    """The parts, made whether or not the reader keeps up; after an error comes what `broken` makes of it, the last."""
+    """Yield the parts, made whether or not the reader keeps up; after an error comes what `broken` makes of it, the
+    last."""
     spool = Spool()
 
     async def work() -> None:

@@ -130,7 +130,7 @@ class Bounds:
         self.figures.open.set(self.open)
 
     async def _admit(self, path: str, headers: dict[bytes, bytes], receive: Any) -> Any:
-        """The `receive` for the app; `Refused` for a body that is too large or too slow, or no JSON."""
+        """Return the `receive` for the app; `Refused` for a body that is too large or too slow, or no JSON."""
         if other := other_media(headers, JSON_TYPE, "not_json"):
             await drain(receive)
             raise other
@@ -174,7 +174,7 @@ def _too_large(limits: ServeLimits) -> Refused:
 
 
 async def _read(receive: Any, most: int) -> bytes | None:
-    """The body; `None` where it is larger than `most` bytes."""
+    """Return the body; `None` where it is larger than `most` bytes."""
     parts, size = [], 0
     while True:
         message = await receive()
@@ -189,7 +189,7 @@ async def _read(receive: Any, most: int) -> bytes | None:
 
 
 def error_facts(error: Exception) -> dict[str, Any]:
-    """The kind and the place of an unforeseen error; its message may quote a text, so the log lacks it."""
+    """Return the kind and the place of an unforeseen error; its message may quote a text, so the log lacks it."""
     frames = traceback.extract_tb(error.__traceback__)[-TRACED:]
     return {"error": type(error).__name__, "trace": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
 

@@ -64,7 +64,7 @@ class Served:
         self._explained: Served | None = None
 
     def parse(self, value: Any, place: str) -> Any:
-        """The input that a JSON value stands for; `ValueError`, with the place, for what is none."""
+        """Return the input that a JSON value stands for; `ValueError`, with the place, for what is none."""
         given = self._answering.parse(value, place)
         if self.explains:
             from boustro.apps.explain import refuse_many_words
@@ -103,7 +103,7 @@ class Served:
         self.model.fitted.refuse_exported("does not tag a text as it arrives")
 
     def live(self, delay: int | None, wait: int = 2) -> Any:
-        """One text that is tagged as it arrives, see `Live`; `ValueError` where it cannot be."""
+        """Return one text that is tagged as it arrives, see `Live`; `ValueError` where it cannot be."""
         self.refuse_stream()
         from boustro.apps.live.stream import Live
 
@@ -147,7 +147,8 @@ def name_folders(given: Sequence[str]) -> dict[str, Artefact]:
 
 
 def find_model(models: Mapping[str, Served], name: str | None) -> Served:
-    """The model of a name, or the only one; `ValueError` for an unknown name, and for none where there are several."""
+    """Return the model of a name, or the only one; `ValueError` for an unknown name, and for none where there are
+    several."""
     if name is None and len(models) == 1:
         return next(iter(models.values()))
     if name is None:
@@ -202,7 +203,7 @@ class Batcher:
         self._work: asyncio.Task[None] | None = None
 
     async def answer(self, model: Served, inputs: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-        """The model's answers in the order of the inputs; `sizes` are their characters.
+        """Return the model's answers in the order of the inputs; `sizes` are their characters.
 
         If the caller is cancelled, what is not computed yet is left out. Raises `Full`, and what the model raises.
         """
@@ -237,7 +238,7 @@ class Batcher:
             self.observe(model, len(batch), words, seconds)
 
     def _take(self) -> list[tuple[Waiting, int]]:
-        """The next batch, of the model that has waited longest, as (request, number of the input)."""
+        """Return the next batch, of the model that has waited longest, as (request, number of the input)."""
         self.queue = deque(request for request in self.queue if request.is_open)
         if not self.queue:
             return []

@@ -52,12 +52,12 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def entity_types(tags: Sequence[str]) -> list[str]:
-    """The types that tags of any scheme name, sorted."""
+    """Return the types that tags of any scheme name, sorted."""
     return sorted({label for prefix, label in map(split_tag, tags) if prefix})
 
 
 def entity_forms(tags: Sequence[str]) -> list[TagForm]:
-    """One per type of `entity_types`."""
+    """Return one per type of `entity_types`."""
     number = {split_tag(tag): i for i, tag in enumerate(tags)}
     forms = []
     for label in entity_types(tags):
@@ -72,7 +72,7 @@ def entity_forms(tags: Sequence[str]) -> list[TagForm]:
 
 
 def valid_transitions(tags: Sequence[str]) -> Transitions:
-    """The transitions of a set of tags in any mixture of schemes, from the names of the tags.
+    """Return the transitions of a set of tags in any mixture of schemes, from the names of the tags.
 
     A tag may open (begin a sentence, or follow a finished tag) or not, and is finished (may end a sentence) or not. An
     unfinished entity is continued by a tag of its own type.
@@ -120,12 +120,12 @@ class Chain(NamedTuple):
     ends: Any
 
     def over(self, temperature: float) -> "Chain":
-        """All scores divided by a temperature."""
+        """Return all scores divided by a temperature."""
         return self if temperature == 1 else Chain(*(part / temperature for part in self))
 
 
 def best_path(scores: np.ndarray, lengths: np.ndarray, chain: Chain) -> np.ndarray:
-    """(N,) the tags of the sequence with the highest score, from scores (N, C); among equals, any."""
+    """Return (N,) the tags of the sequence with the highest score, from scores (N, C); among equals, any."""
     result = np.empty(len(scores), np.int64)
     steps = list(each_step(lengths))
     reached, best, pointers = chain.starts, [], []
@@ -143,26 +143,28 @@ def best_path(scores: np.ndarray, lengths: np.ndarray, chain: Chain) -> np.ndarr
 
 
 def best_valid(scores: np.ndarray, lengths: np.ndarray, tags: Sequence[str]) -> np.ndarray:
-    """(N,) the best valid sequence of a head without a CRF; a constant added to a word's scores changes nothing."""
+    """Return (N,) the best valid sequence of a head without a CRF; a constant added to a word's scores changes
+    nothing."""
     valid = valid_transitions(tags)
     free = make_chain(valid, *(np.zeros(allowed.shape) for allowed in valid))
     return best_path(np.maximum(scores.astype(np.float64), LOWEST), lengths, free)
 
 
 def make_chain(valid: Transitions, starts: np.ndarray, transitions: np.ndarray, ends: np.ndarray) -> Chain:
-    """The scores where they are valid, -∞ elsewhere, in float64."""
+    """Return the scores where they are valid, -∞ elsewhere, in float64."""
     parts = zip((starts, transitions, ends), valid, strict=True)
     return Chain(*(np.where(allowed, part.astype(np.float64), -np.inf) for part, allowed in parts))
 
 
 def posteriors(scores: np.ndarray, lengths: np.ndarray, chain: Chain) -> np.ndarray:
-    """(N, C) the probability of each tag at each word, given the whole sentence."""
+    """Return (N, C) the probability of each tag at each word, given the whole sentence."""
     ahead, back = messages(scores, lengths, chain)
     return softmax(ahead + back - scores)
 
 
 def messages(scores: np.ndarray, lengths: np.ndarray, chain: Chain) -> tuple[np.ndarray, np.ndarray]:
-    """(N, C) log of the sums over all paths to a tag at a word, from either end; both include the word's own score."""
+    """Return (N, C) log of the sums over all paths to a tag at a word, from either end; both include the word's own
+    score."""
     ends = (chain.starts, chain.transitions, False), (chain.ends, chain.transitions.T, True)
     ahead, back = (_messages(scores, lengths, *end) for end in ends)
     return ahead, back

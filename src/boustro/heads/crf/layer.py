@@ -61,7 +61,7 @@ def log_partition(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chai
 
 @torch.no_grad()
 def expectations(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Expected:
-    """The log partition and its derivatives."""
+    """Return the log partition and its derivatives."""
     ahead, back = log_messages(scores, lengths, chain)
     tags = (ahead + back - scores).softmax(-1)
     at = edges(lengths, len(scores))
@@ -197,20 +197,20 @@ class CRF(nn.Module):
 
     @torch.no_grad()
     def expect(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], temperature: float = 1.0) -> Expected:
-        """How often each tag and each pair of tags is expected, summed over the sentences."""
+        """Return how often each tag and each pair of tags is expected, summed over the sentences."""
         words, lengths, chain = self._prepare(scores, lengths)
         return expectations(words if temperature == 1 else words / temperature, lengths, chain.over(temperature))
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"]) -> Int[Tensor, " N"]:
-        """The most probable valid sequence of each sentence."""
+        """Return the most probable valid sequence of each sentence."""
         return torch.from_numpy(best_path(*self._arrays(scores, lengths), self.chain)).to(scores.device)
 
     @torch.no_grad()
     def marginals(
         self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], temperature: float = 1.0
     ) -> Float[Tensor, "N C"]:
-        """The probability of each tag at each word, summed over all valid sequences of its sentence.
+        """Return the probability of each tag at each word, summed over all valid sequences of its sentence.
 
         With a temperature τ, p(y)^(1/τ), normalised, stands in the place of p(y); the best sequence stays the best.
         """
@@ -243,7 +243,8 @@ class CRF(nn.Module):
         return make_chains(valid, self.starts, self.transitions, self.ends)
 
     def _first_fault(self, tags: Tensor, lengths: Tensor, at: Edges, parts: tuple[Tensor, Tensor, Tensor]) -> str:
-        """The first error in gold tags: `parts` are the scores of beginnings, of pairs and of endings, some -∞."""
+        """Return the first error in gold tags: `parts` are the scores of beginnings, of pairs and of endings, some
+        -∞."""
         names = [self.tags[tag] for tag in tags.tolist()]
         begun, linked, ended = (part.isneginf() for part in parts)
         faults = [(row, f"begins with {names[row]}") for row in at.first[begun].tolist()]
@@ -263,6 +264,7 @@ def valid_tensors(tags: Sequence[str]) -> Transitions:
 
 
 def make_chains(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
-    """The scores where they are valid, -∞ elsewhere, in float64; of many heads if there is a first axis of heads."""
+    """Return the scores where they are valid, -∞ elsewhere, in float64; of many heads if there is a first axis of
+    heads."""
     parts = zip(map(exact, (starts, transitions, ends)), valid, strict=True)
     return Chain(*(part.masked_fill(~allowed.to(part.device), -torch.inf) for part, allowed in parts))

@@ -61,7 +61,7 @@ class BatchGroup:
         return len(self.members)
 
     def max_batch_words(self, starts: np.ndarray) -> int:
-        """An upper bound on the words of a batch: the longest sentences together."""
+        """Return an upper bound on the words of a batch: the longest sentences together."""
         member = self.members[0]
         lengths = np.diff(starts)[member.sentences]
         return int(np.sort(lengths)[-member.batch :].sum())
@@ -106,7 +106,7 @@ class JointBatch(NamedTuple):
 
 
 def join_batches(parts: Sequence[GroupBatch], num_heads: Sequence[int], tags: np.ndarray) -> JointBatch:
-    """The batches of groups with so many heads each; `tags` are those of all words."""
+    """Return the batches of groups with so many heads each; `tags` are those of all words."""
     num_words = [len(rows) for rows, _ in parts]
     per_head = np.repeat(num_words, num_heads)
     by_head = [tags[rows] for (rows, _), count in zip(parts, num_heads, strict=True) for _ in range(count)]

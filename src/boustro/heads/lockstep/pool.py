@@ -84,7 +84,7 @@ class HeadPool:
         self.members.append(Member(head, options, places + self._sentences, job.run.seed, generator))
 
     def train(self) -> list[Member]:
-        """All heads, in the order in which they came."""
+        """Return all heads, in the order in which they came."""
         vectors, starts, tags = zip(*self._words, strict=True)
         lengths = np.concatenate([np.diff(head_starts) for head_starts in starts])
         words = TrainingWords(torch.cat(vectors), sentence_starts(lengths), np.concatenate(tags))
@@ -93,7 +93,7 @@ class HeadPool:
 
 
 def _are_equal(some: np.ndarray | None, others: np.ndarray | None) -> bool:
-    """Whether both name the same examples; None are all."""
+    """Return whether both name the same examples; None are all."""
     if some is None or others is None:
         return some is others
     return np.array_equal(some, others)

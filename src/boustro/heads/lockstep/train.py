@@ -97,7 +97,7 @@ class CRFGradient:
 def expected_counts(
     scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], heads: Int[Tensor, " S"], chains: Chain
 ) -> tuple[Float[Tensor, "N C"], Chain]:
-    """How often each score is used, in expectation over all sequences: per word, and the rest summed by head.
+    """Return how often each score is used, in expectation over all sequences: per word, and the rest summed by head.
 
     This is `crf.layer.expectations` for all heads at once: their sentences are processed together, each with a copy of
     its head's links (C² numbers per word and per sentence, which suits small batches):
@@ -190,11 +190,11 @@ class _Pass(ABC):
     def __call__(self, batch: JointBatch) -> None: ...
 
     def draw(self, group: int, numel: int) -> Tensor:
-        """(numel,) int16, 1 where an element is kept; valid until the next call."""
+        """Return (numel,) int16, 1 where an element is kept; valid until the next call."""
         return draw_kept(numel, self.dropouts[group], self._generators[group], self._drawn)
 
     def drop(self, batch: JointBatch) -> Sequence[Tensor]:
-        """The vectors after dropout, (n, d) float32 of each group."""
+        """Return the vectors after dropout, (n, d) float32 of each group."""
         bits = torch.index_select(self._vectors, 0, batch.rows, out=self._bits[: batch.rows.shape[0]])
         for group, part in enumerate(bits.split(batch.num_words)):
             if self.dropouts[group]:
@@ -202,7 +202,7 @@ class _Pass(ABC):
         return self._x[: bits.shape[0]].copy_(bits.view(torch.float16)).split(batch.num_words)
 
     def first_map(self, group: int, x: Tensor) -> Tensor:
-        """(n, k · out)"""
+        """Return (n, k · out)"""
         return torch.addmm(self._biases[group], x, self._weights[group], alpha=self.scales[group])
 
     def first_gradients(self, words: Sequence[Tensor], gradient: Tensor, batch: JointBatch) -> None:
@@ -214,7 +214,7 @@ class _Pass(ABC):
             torch.addmm(result, by_output, x, beta=0, alpha=scale, out=result)
 
     def by_group(self, pairs: Tensor, batch: JointBatch) -> list[Tensor]:
-        """(k, n, out) of each group, from (P, out)."""
+        """Return (k, n, out) of each group, from (P, out)."""
         parts = zip(pairs.split(batch.num_pairs), self.num_heads, batch.num_words, strict=False)
         return [part.view(heads, words, pairs.shape[1]) for part, heads, words in parts]
 
@@ -259,7 +259,7 @@ Result = TypeVar("Result")
 
 
 def takes_steps_with_others(head: Head, options: TrainedOptions, num_examples: int) -> bool:
-    """Whether it is a head whose passes are written out (`passes`), and whose mixes of layers are fixed."""
+    """Return whether it is a head whose passes are written out (`passes`), and whose mixes of layers are fixed."""
     fixed = options.mix_passes(num_examples) == 0 or not any(mix.learned for mix in head.mixes)
     written = type(head) is TaggingHead and isinstance(head.body, PerWord) and len(head.body.maps()) in PASS_CLASSES
     return written and fixed
@@ -348,7 +348,7 @@ class _Optimized:
 
 
 def _in_parallel(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The work on each item, in threads: two cores gain more from two small items than from halves of one."""
+    """Return the work on each item, in threads: two cores gain more from two small items than from halves of one."""
     threads = torch.get_num_threads()
     workers = min(threads, len(items))
     each = torch.inference_mode()(work)

@@ -28,13 +28,13 @@ FoundSpan = tuple[int, int, int, float]  # and the label's probability
 
 
 def crosses(first: FoundSpan, second: FoundSpan) -> bool:
-    """Whether they share words without one containing the other; equal spans count as crossing."""
+    """Return whether they share words without one containing the other; equal spans count as crossing."""
     (a, b), (c, d) = first[:2], second[:2]
     return a < c < b < d or c < a < d < b or (a, b) == (c, d)
 
 
 def overlaps(first: FoundSpan, second: FoundSpan) -> bool:
-    """Whether they share words."""
+    """Return whether they share words."""
     return first[0] < second[1] and second[0] < first[1]
 
 
@@ -45,7 +45,7 @@ def overlaps_or_joins(first: FoundSpan, second: FoundSpan) -> bool:
 
 
 def resolve(spans: Sequence[FoundSpan], conflict: Callable[[FoundSpan, FoundSpan], bool] = crosses) -> list[FoundSpan]:
-    """The spans of one sentence without those that conflict with a more probable one, in order of position.
+    """Return the spans of one sentence without those that conflict with a more probable one, in order of position.
 
     Equally probable spans are taken from left to right, the shorter first.
     """
@@ -57,7 +57,7 @@ def resolve(spans: Sequence[FoundSpan], conflict: Callable[[FoundSpan, FoundSpan
 
 
 def decode_spans(probabilities: np.ndarray, lengths: np.ndarray, threshold: float) -> list[list[FoundSpan]]:
-    """The spans of each sentence (S,), from probabilities (N, L, 1 + C) of null and of the labels.
+    """Return the spans of each sentence (S,), from probabilities (N, L, 1 + C) of null and of the labels.
 
     Those of [i, i + w) are at i, w - 1. A span gets its best label, and is kept if that has at least the probability
     `threshold`; where the threshold is NaN, if it is more probable than null. What runs past its sentence is left out,
@@ -80,7 +80,7 @@ def decode_spans(probabilities: np.ndarray, lengths: np.ndarray, threshold: floa
 
 
 def choose_threshold(predicted: Sequence[Sequence[FoundSpan]], gold: Sequence[Sequence[GoldSpan]]) -> float:
-    """The threshold of the best entity F1, exact over all thresholds, in O(n log n) for n predicted spans.
+    """Return the threshold of the best entity F1, exact over all thresholds, in O(n log n) for n predicted spans.
 
     `predicted` is per sentence the output of `resolve`, from a threshold below the best one; `gold` has all entities.
     Among equally good thresholds the highest is taken: midway between the last span kept and the first one left out, as
@@ -109,7 +109,7 @@ def choose_threshold(predicted: Sequence[Sequence[FoundSpan]], gold: Sequence[Se
 
 
 def count_unreachable(gold: GoldSpans, max_span: int) -> Counter[str]:
-    """How many gold spans the head can never predict, by reason; empty where it can predict all.
+    """Return how many gold spans the head can never predict, by reason; empty where it can predict all.
 
     They are longer than `max_span`, or a second label on one span, or cross other gold spans (as many
     as `resolve` leaves out when all are equally probable).
@@ -127,7 +127,8 @@ def count_unreachable(gold: GoldSpans, max_span: int) -> Counter[str]:
 
 
 def propose_max_span(gold: GoldSpans) -> int:
-    """The length that covers 99.9% of the gold spans, at most 16 (time grows with it); `ValueError` without any."""
+    """Return the length that covers 99.9% of the gold spans, at most 16 (time grows with it); `ValueError` without
+    any."""
     widths = sorted(end - start for spans in gold for start, end, _ in spans)
     if not widths:
         raise ValueError("the data have no gold span, so the longest span length is unknown; check the labels")

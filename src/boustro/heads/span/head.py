@@ -41,7 +41,7 @@ class SpanHead(Head):
         return self.body.predict(vectors, lengths)
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "N L E"]:
-        """The probabilities of all spans; those that run past their sentence mean nothing."""
+        """Return the probabilities of all spans; those that run past their sentence mean nothing."""
         x = F.pad(vectors, (0, 0, 0, self.body.max_span))
         return self.body(x)[: vectors.shape[0]].softmax(-1)
 
@@ -126,7 +126,7 @@ class SpanScorer(nn.Module):
         return F.cross_entropy(self(x)[inside], target[inside], reduction="sum") / inside.sum().clamp_min(1)
 
     def _targets(self, lengths: Int[Tensor, " S"], gold: GoldSpans) -> Int[Tensor, "N L"]:
-        """The class of every span; a span with several labels gets the first."""
+        """Return the class of every span; a span with several labels gets the first."""
         sizes = lengths.tolist()
         if len(sizes) != len(gold):
             raise ValueError(f"gold spans of {len(gold)} sentences, but {len(sizes)} lengths")
@@ -167,7 +167,7 @@ class SpanScorer(nn.Module):
 
 
 def inside_sentence(lengths: Int[Tensor, " S"], max_span: int) -> Bool[Tensor, "N L"]:
-    """Which spans [i, i + w) end within the sentence that they begin in."""
+    """Return which spans [i, i + w) end within the sentence that they begin in."""
     sentence_end = lengths.cumsum(0).repeat_interleave(lengths)
     span_end = torch.arange(len(sentence_end)).unsqueeze(1) + torch.arange(1, max_span + 1)
     return span_end <= sentence_end.unsqueeze(1)

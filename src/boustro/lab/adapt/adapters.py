@@ -96,7 +96,8 @@ class TextObjective(NamedTuple):
 
 
 def open_unmasked(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]:
-    """The LM of `config`, without its mask in the chosen blocks, and what the folder says; `ValueError` if unfit."""
+    """Return the LM of `config`, without its mask in the chosen blocks, and what the folder says; `ValueError` if
+    unfit."""
     (part, *others) = Spec.parse(config.lm).parts
     if others or part.prefix not in ("", "backward:"):
         raise ValueError(f"{config.lm}: only a single causal LM can be adapted; choose its blocks with --blocks")
@@ -186,12 +187,12 @@ def _reading(pieces: np.ndarray, teacher: RepeatedEncoder) -> list[int]:
 
 @torch.no_grad()
 def _states(teacher: RepeatedEncoder, texts: list[list[int]]) -> Tensor:
-    """(B, T, L, D) on the CPU, in float32."""
+    """Return (B, T, L, D) on the CPU, in float32."""
     return teacher.last_copy(texts).float().cpu()
 
 
 def _statistics(config: AdaptConfig, teacher: RepeatedEncoder) -> tuple[Tensor, Tensor]:
-    """The mean of each dimension of each layer (L, D), and one over its standard deviation."""
+    """Return the mean of each dimension of each layer (L, D), and one over its standard deviation."""
     options = config.text
     assert options.shards is not None
     segments = Segments(Shards.open(options.shards), options.segment_length, config.seed)
@@ -322,14 +323,15 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
 
 
 def tag_ids(labelling: Labelling, sentences: Sequence[Sentence]) -> Tensor:
-    """The tags of all words, end to end (W,), as indices of labels; -100 for a tag that is not in the training set."""
+    """Return the tags of all words, end to end (W,), as indices of labels; -100 for a tag that is not in the training
+    set."""
     ids = {tag: number for number, tag in enumerate(labelling.labels)}
     tags = [tag for s in sentences for tag in labelling.tags(s, labelling.scheme)]  # type: ignore[attr-defined]
     return torch.tensor([ids.get(tag, IGNORED) for tag in tags], dtype=torch.int64)
 
 
 def _batch(rows: Sequence[InputRow], numbers: Sequence[int], tags: Tensor) -> dict[str, Tensor]:
-    """The rows of these numbers as tensors, with the tags of their words."""
+    """Return the rows of these numbers as tensors, with the tags of their words."""
     chosen = [rows[number] for number in numbers]
     return {**row_tensors(chosen), "targets": tags[torch.from_numpy(np.concatenate([row.words for row in chosen]))]}
 

@@ -67,7 +67,8 @@ def keep_plan(folder: Path, plan: AnyPlan) -> AnyPlan:
 
 
 def kept_plan(folder: Path, kind: type[AnyPlan], key: str) -> AnyPlan | None:
-    """The plan of a run that is continued; None for none, `ValueError` for a damaged one and that of other inputs."""
+    """Return the plan of a run that is continued; None for none, `ValueError` for a damaged one and that of other
+    inputs."""
     if not (folder / PLAN_FILE).is_file():
         return None
     with reading(folder / PLAN_FILE, "give --overwrite to start again"):
@@ -163,7 +164,7 @@ def _key(config: BackwardConfig) -> str:
 
 
 def _finished(config: BackwardConfig, key: str) -> dict[str, Any] | None:
-    """The record of a complete run with these inputs, None where there is none."""
+    """Return the record of a complete run with these inputs, None where there is none."""
     if config.overwrite:
         return None
     with contextlib.suppress(FileNotFoundError, ValueError):
@@ -174,7 +175,7 @@ def _finished(config: BackwardConfig, key: str) -> dict[str, Any] | None:
 
 
 def _plan(config: BackwardConfig, work: Path, key: str) -> BackwardPlan:
-    """The plan of a run that is continued, else one from measured steps."""
+    """Return the plan of a run that is continued, else one from measured steps."""
     if plan := kept_plan(work, BackwardPlan, key):
         return plan
     began = time.monotonic()

@@ -76,14 +76,14 @@ def train_elmo(
 
 
 def make_tensors(texts: Sequence[Sequence[str]], numbers: dict[str, int], max_letters: int) -> dict[str, Tensor]:
-    """The arguments of `ElmoLM`: the distinct words as letters, the texts as rows of them, lengths, targets."""
+    """Return the arguments of `ElmoLM`: the distinct words as letters, the texts as rows of them, lengths, targets."""
     spelt, rows, lengths, _ = spell_texts(texts, max_letters)
     targets = [[numbers.get(word, 0) for word in text] + [-100] * (rows.shape[1] - len(text)) for text in texts]
     return {"spelt": spelt, "texts": rows, "lengths": lengths, "targets": torch.tensor(targets)}
 
 
 def train_and_held_out(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterator[list[Sentence]]]:
-    """The documents to train on and those to measure on, as sentences; `ValueError` where no corpus is named."""
+    """Return the documents to train on and those to measure on, as sentences; `ValueError` where no corpus is named."""
     if not options.corpus:
         raise ValueError("no corpus given; name at least one file, folder or dataset")
     held_out = read_sentences(options, [str(options.validation)], None) if options.validation else iter(())

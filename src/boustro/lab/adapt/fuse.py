@@ -79,7 +79,8 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
 
 
 def _make_cloze(config: FuseConfig, towers: Any, shards: Shards, device: torch.device) -> tuple[Cloze, FusionShape]:
-    """The fusion with random weights and its output head, and its shape; the towers are moved to the device too."""
+    """Return the fusion with random weights and its output head, and its shape; the towers are moved to the device
+    too."""
     towers.forward.to(device)
     towers.backward.to(device)
     widths = [tower.config.get_text_config().hidden_size for tower in (towers.forward, towers.backward)]

@@ -82,7 +82,7 @@ def write_memory(config: MemoryConfig) -> dict[str, Any]:
 
 
 def _documents(config: MemoryConfig, bar: bool = True) -> Iterator[list[Sentence]]:
-    """The sentences of each document of the corpus, then of the labelled files."""
+    """Yield the sentences of each document of the corpus, then of the labelled files."""
     yield from read_sentences(config, config.corpus, config.max_documents, bar)
     for name in config.data:
         yield from group_sentences(read_raw(name).sentences, "document")
@@ -114,7 +114,8 @@ def saver(
     save: Callable[[Path], None],
     so_far: Callable[[], str],
 ) -> Callable[[], None]:
-    """A function that writes a checkpoint where one is due, and ends a run that a signal stopped, by `SystemExit`."""
+    """Return a function that writes a checkpoint where one is due, and ends a run that a signal stopped, by
+    `SystemExit`."""
     checkpoint, saved = config.checkpoints / kind, time.monotonic()
 
     def save_if_due() -> None:
@@ -140,8 +141,8 @@ def _restore(checkpoint: Path, sums: MeanSums, facts: dict[str, Any]) -> None:
 
 
 def is_finished(config: OutputConfig, facts: dict[str, Any], known: Callable[[], Any]) -> bool:
-    """Whether `--resume` finds the folder complete; `known` opens it and gives its config. `ValueError` for one of
-    another run."""
+    """Return whether `--resume` finds the folder complete; `known` opens it and gives its config. `ValueError` for one
+    of another run."""
     if not config.resume or not (config.out / MANIFEST).is_file():
         return False
     refuse_another_run(config.out, {"run": known()}, facts, REPLACE)
@@ -166,7 +167,7 @@ def _probe(config: MemoryConfig, sums: MeanSums, encoder: Encoder, record: dict[
 def read_sentences(
     options: RawTextOptions, corpora: Sequence[str], most: int | None, bar: bool = True
 ) -> Iterator[list[Sentence]]:
-    """The sentences of each document, of the first `most`; `bar` shows how far it has come."""
+    """Yield the sentences of each document, of the first `most`; `bar` shows how far it has come."""
     documents = itertools.islice(read_documents(corpora, options.text_key, options.split), most)
     progress = Progress("splitting", "documents", total=most, shown=None if bar else False)
     for number, text in enumerate(progress.over(documents)):

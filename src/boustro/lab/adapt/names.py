@@ -90,7 +90,7 @@ def read_file(name: str, kinds: dict[str, str | None], known: Sequence[str]) -> 
 
 
 def read_kinds(config: NamesConfig) -> tuple[dict[str, str | None], list[str]]:
-    """The kind of each type, and all kinds; `ValueError` for a file that is not as it must be."""
+    """Return the kind of each type, and all kinds; `ValueError` for a file that is not as it must be."""
     if config.kinds is None:
         return {}, []
     try:
@@ -143,7 +143,7 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def arrays(self) -> dict[str, np.ndarray]:
-        """The fields of `NamesNetwork`; what is wide in float16."""
+        """Return the fields of `NamesNetwork`; what is wide in float16."""
         on_hidden, on_vector = self.kind.weight @ self.vector.weight, self.kind.weight @ self.vector.bias
         leave = torch.cat([self.place.weight, self.vector.weight, on_hidden])
         bias = torch.cat([self.place.bias, self.vector.bias, on_vector + self.kind.bias])
@@ -188,7 +188,7 @@ def write_names(config: NamesConfig) -> dict[str, Any]:
 
 
 def highest_layers(encoder: Encoder, sentences: Sequence[Sentence]) -> np.ndarray:
-    """(W, D) float16: the highest layer of every stream, side by side."""
+    """Return (W, D) float16: the highest layer of every stream, side by side."""
     groups = list(
         chunk_by_size(group_sentences(sentences, "document"), lambda text: sum(map(len, text)), CHECKED_WORDS)
     )
@@ -200,7 +200,7 @@ def highest_layers(encoder: Encoder, sentences: Sequence[Sentence]) -> np.ndarra
 
 
 def train_names(vectors: np.ndarray, files: Sequence[NameExamples], num_kinds: int, config: NamesConfig) -> Network:
-    """The trained network, from the vectors (W, D) of all words; equal seeds give equal ones on one machine."""
+    """Return the trained network, from the vectors (W, D) of all words; equal seeds give equal ones on one machine."""
     starts = np.cumsum([0, *(len(s) for file in files for s in file.sentences)])
     places = np.concatenate([marks for file in files for marks in file.places])
     names = [[(b, e, n, t, k) for b, e, t, k in spans] for n, file in enumerate(files) for spans in file.names]

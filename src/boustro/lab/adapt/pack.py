@@ -135,7 +135,8 @@ def pack_model(config: PackConfig) -> Packed:
 def _cut(
     config: PackConfig, tokenizer: Any, path: str, revision: str | None, known: Any
 ) -> tuple[Any, list[int], float]:
-    """The tokenizer that some text needs, the ids of its pieces in the whole one, and letters a piece of the text."""
+    """Return the tokenizer that some text needs, the ids of its pieces in the whole one, and letters a piece of the
+    text."""
     if architecture_kind(known) != "masked":
         raise ValueError(
             f"{config.model} is {describe_architecture(known)}, which predicts all its pieces; remove --texts"
@@ -184,7 +185,7 @@ def _renumber(made: Any, model: Any, ids: list[int], letters: float) -> None:
 
 
 def _load(config: PackConfig, path: str, revision: str | None, known: Any) -> tuple[Any, Any]:
-    """The config of what is packed, and the model, in float32."""
+    """Return the config of what is packed, and the model, in float32."""
     import transformers
 
     depth, before = known.get_text_config().num_hidden_layers, getattr(known, "packed", None) or {}
@@ -277,7 +278,7 @@ def without_scale(model: nn.Module, path: str) -> None:
 
 
 def _source(path: str, revision: str | None) -> Path:
-    """The folder with the model's files: itself, that of a .gguf file, or the one of the Hub's cache."""
+    """Return the folder with the model's files: itself, that of a .gguf file, or the one of the Hub's cache."""
     if Path(path).exists():
         return Path(path) if Path(path).is_dir() else Path(path).parent
     from huggingface_hub import snapshot_download

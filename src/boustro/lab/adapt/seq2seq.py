@@ -88,7 +88,7 @@ class PairReader:
         self._num_cut = 0
 
     def read(self, path: Path) -> list[PromptPair]:
-        """The pairs of a file. Says how many are left out, longer than the window, and how many prompts are cut.
+        """Return the pairs of a file. Says how many are left out, longer than the window, and how many prompts are cut.
 
         Raises `ValueError`, with file and line, for a line without both texts, and where no pair is left.
         """
@@ -147,13 +147,13 @@ class PairReader:
 
 
 def _taught(template: Template, model: OpenedLM) -> Template:
-    """The template with the one word of each label that is taught."""
+    """Return the template with the one word of each label that is taught."""
     taught = PromptPieces(template, model.tokenizer).taught(isinstance(model, MaskedLM))
     return replace(template, words={label: (taught[label][0],) for label in template.words})
 
 
 def _first(record: Any, key: str) -> Any:
-    """The record; of a list of texts under a key the first alone."""
+    """Return the record; of a list of texts under a key the first alone."""
     if isinstance(record, dict) and not FIELD.search(key) and isinstance(value := record.get(key), list) and value:
         return {**record, key: value[0]}
     return record
@@ -206,7 +206,7 @@ class TaskMixture:
         return sum(min(len(pairs), self.cap or len(pairs)) for pairs in self.tasks.values())
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
-        """The numbers of the pairs of an epoch, in its order."""
+        """Return the numbers of the pairs of an epoch, in its order."""
         chosen, start = [], 0
         for number, pairs in enumerate(self.tasks.values()):
             places = start + np.arange(len(pairs))
@@ -217,7 +217,7 @@ class TaskMixture:
         return keyed_generator(seed, epoch, 0).permutation(np.concatenate(chosen))
 
     def held_back(self) -> str:
-        """The pairs that are measured, as JSON lines."""
+        """Return the pairs that are measured, as JSON lines."""
         groups = ((group, pair) for group, tasks in self.measured.items() for pairs in tasks.values() for pair in pairs)
         return "".join(as_json({**pair.record, "group": group}) + "\n" for group, pair in groups)
 
@@ -320,7 +320,7 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
 
 
 def measured_batches(model: MaskedLM | CausalLM, pairs: Sequence[PromptPair], size: int) -> Batches:
-    """(batch, number of pairs), with the same hidden pieces whenever they are measured."""
+    """Return (batch, number of pairs), with the same hidden pieces whenever they are measured."""
 
     def batch(number: int) -> tuple[dict[str, Tensor], float]:
         chosen = range(number * size, min(len(pairs), (number + 1) * size))
@@ -337,7 +337,7 @@ def measure_tasks(
     size: int,
     bf16: bool,
 ) -> dict[str, float]:
-    """The loss of each task's pieces, a mean over its batches weighted by their pairs; lengths do not count."""
+    """Return the loss of each task's pieces, a mean over its batches weighted by their pairs; lengths do not count."""
     trained.eval()
     losses = {}
     for task, pairs in (item for tasks in groups.values() for item in tasks.items()):

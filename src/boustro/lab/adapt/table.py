@@ -89,7 +89,7 @@ def _write(out: Path, table: WordTable, told: dict[str, Any]) -> None:
 
 
 def _read_corpus(config: TableConfig) -> tuple[list[str], np.ndarray, list[Sentence]]:
-    """The words and parts of the table, how often each stands in the corpus, and a sample of the texts."""
+    """Return the words and parts of the table, how often each stands in the corpus, and a sample of the texts."""
     frequencies, sample, seen = Counter[str](), list[Sentence](), 0
     draw = np.random.default_rng(config.seed)
     for document in read_sentences(config, config.corpus, config.max_documents):
@@ -114,7 +114,7 @@ def _read_corpus(config: TableConfig) -> tuple[list[str], np.ndarray, list[Sente
 
 
 def _vectors(encoder: Encoder, asked: Sequence[Sentence]) -> np.ndarray:
-    """(n, D) float16, of length 1: the means of the words of sentences."""
+    """Return (n, D) float16, of length 1: the means of the words of sentences."""
     features = encoder.read_all(asked)
     words = np.concatenate([stream[:, -1].astype(np.float32) for stream in features.streams], axis=1)
     sums = np.add.reduceat(words, sentence_starts(features.lengths)[:-1], axis=0)
@@ -124,7 +124,8 @@ def _vectors(encoder: Encoder, asked: Sequence[Sentence]) -> np.ndarray:
 def _read(
     config: TableConfig, encoder: Encoder, asked: Sequence[Sentence], width: int, facts: dict[str, Any]
 ) -> np.ndarray:
-    """(n, D) float32: the vectors of words and texts, with checkpoints. `SystemExit` when a signal stopped it."""
+    """Return (n, D) float32: the vectors of words and texts, with checkpoints. `SystemExit` when a signal stopped
+    it."""
     checkpoint, signals, vectors = config.checkpoints / READ_VECTORS, Signals(), np.zeros((0, width), np.float16)
     if not config.resume:
         remove_folder(checkpoint, VECTOR_FILES)
@@ -151,7 +152,7 @@ def _read(
 
 
 def _config_of(folder: Path) -> Any:
-    """The config of a whole table; raises as `load_table`."""
+    """Return the config of a whole table; raises as `load_table`."""
     load_table(str(folder))
     return read_json(folder / CONFIG_FILE)
 
@@ -170,8 +171,8 @@ def _probe(encoder: Encoder, asked: Sequence[Sentence], size: int) -> None:
 def learn(
     table: WordTable, texts: Sequence[Sentence], wanted: np.ndarray, epochs: int, seed: int
 ) -> tuple[np.ndarray, list[float]]:
-    """The vectors (V, D) of a table whose means come near those `wanted` (S, D); the mean cosines on a fiftieth of the
-    texts, which is not learned from: before, and after each epoch."""
+    """Return the vectors (V, D) of a table whose means come near those `wanted` (S, D); the mean cosines on a fiftieth
+    of the texts, which is not learned from: before, and after each epoch."""
     import torch
     import torch.nn.functional as F
 

@@ -100,7 +100,8 @@ def write_run(
 
 
 def lr_share(step: int, steps: int, warmup: float, decay: float) -> float:
-    """The share of the peak learning rate at a step (0, 1, …): it rises to 1, stays, and falls to 0, linearly."""
+    """Return the share of the peak learning rate at a step (0, 1, …): it rises to 1, stays, and falls to 0,
+    linearly."""
     up, down = round(warmup * steps), round(decay * steps)
     return min(1.0, (step + 1) / max(1, up), (steps - step) / max(1, down))
 
@@ -127,7 +128,7 @@ class WordReader(nn.Module):
         self.model, self.head = model, nn.Linear(model.config.get_text_config().hidden_size, outputs)
 
     def forward(self, input_ids: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
-        """(W, outputs) of the words of all rows, row by row; `places` are positions in the flattened batch."""
+        """Return (W, outputs) of the words of all rows, row by row; `places` are positions in the flattened batch."""
         is_piece = torch.arange(input_ids.shape[1], device=input_ids.device) < lengths[:, None]
         states = self.model(input_ids=input_ids, attention_mask=is_piece.long(), use_cache=False).last_hidden_state
         return self.head(states.flatten(0, 1)[places].float())
@@ -165,6 +166,7 @@ def make_batches(lengths: Sequence[int], batch_words: int, seed: int) -> list[li
 
 
 def steps_for(num_batches: int, total: int, words: int | None) -> int:
-    """How many batches of a pass over `total` words have `words` of them, at least one; by default a whole pass."""
+    """Return how many batches of a pass over `total` words have `words` of them, at least one; by default a whole
+    pass."""
     wanted = total if words is None else words
     return max(1, round(num_batches * wanted / total)) if wanted else 0

@@ -88,7 +88,7 @@ class Canvas:
         return Canvas(model, prefix.long().view(shape), padding.to(model.device).view(shape), num_places)
 
     def blank(self) -> Int[Tensor, "B S"]:
-        """The places, all hidden."""
+        """Return the places, all hidden."""
         return self.prefix.new_full((len(self.prefix), self.num_places), self.model.mask_id)
 
     def likeliest_lengths(self, count: int, most: int) -> list[list[int]]:
@@ -120,7 +120,7 @@ class Canvas:
         return documents, (places >= seen).expand_as(documents)
 
     def _tail(self, suffix: Int[Tensor, "B S"]) -> Int[Tensor, "B Y"]:
-        """The suffix and what stands after it."""
+        """Return the suffix and what stands after it."""
         after = suffix.new_tensor(self.model.after).expand(len(suffix), -1)
         return torch.cat([suffix, after], dim=1)
 
@@ -135,7 +135,7 @@ class Canvas:
         return states
 
     def _cached(self) -> Callable[[Tensor], Tensor]:
-        """The prefix once, then the suffix alone."""
+        """Return the prefix once, then the suffix alone."""
         (documents, hidden), seen, lm = self._frame(), self.prefix.shape[1], self.model.lm
         body, positions = lm.base_model, packed_positions(documents)
         mask = packed_attention(documents, lm.config, lm.dtype, hidden)

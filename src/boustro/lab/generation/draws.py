@@ -34,14 +34,14 @@ class Draws:
         return torch.from_numpy(np.stack([rng.random(count) for rng in self._generators])).float()
 
     def orders(self, count: int) -> Int[Tensor, "B N"]:
-        """A random order of `count` places for each row."""
+        """Return a random order of `count` places for each row."""
         return torch.from_numpy(np.stack([rng.permutation(count) for rng in self._generators]))
 
 
 def write_pieces(
     log_probs: Float[Tensor, "B S V"], draws: Draws, temperature: float, top_p: float
 ) -> tuple[Int[Tensor, "B S"], Float[Tensor, "B S"]]:
-    """A piece for every place, and its log-probability (before temperature and top-p)."""
+    """Return a piece for every place, and its log-probability (before temperature and top-p)."""
     rows, places, _ = log_probs.shape
     uniforms = draws.uniforms(places).flatten().to(log_probs.device) if temperature else None
     pieces = draw_pieces(log_probs.flatten(0, 1), temperature, top_p, uniforms).view(rows, places)
@@ -51,7 +51,7 @@ def write_pieces(
 def draw_pieces(
     log_probs: Tensor, temperature: float = 0.0, top_p: float = 1.0, uniforms: Tensor | None = None
 ) -> Tensor:
-    """(N,) piece ids from (N, V) log-probabilities, which need not be normalised; -inf is never drawn.
+    """Return (N,) piece ids from (N, V) log-probabilities, which need not be normalised; -inf is never drawn.
 
     `uniforms` (N,) in [0, 1) are needed where the temperature is above 0. `top_p` in (0, 1] always keeps the likeliest
     piece.
@@ -70,7 +70,7 @@ def draw_pieces(
 
 
 def in_order(scores: Float[Tensor, "B K"], dtype: torch.dtype = torch.float32) -> Int[Tensor, "B K"]:
-    """The places of each row, the highest score first, equal ones in order of place.
+    """Return the places of each row, the highest score first, equal ones in order of place.
 
         scores  -1.0000002  -1.0  -3.0  -1.0000001     →     places 0, 1, 3, 2
 

@@ -103,7 +103,8 @@ def meteor(predicted: Sequence[str], reference: Sequence[str]) -> float:
 
 
 def align(predicted: Sequence[str], reference: Sequence[str]) -> tuple[int, int]:
-    """How many words are matched, first exact ones, then stems, and in how many chunks that are runs in both texts.
+    """Return how many words are matched, first exact ones, then stems, and in how many chunks that are runs in both
+    texts.
 
     The longest common run is matched first, then the next, which gives few chunks.
     """
@@ -121,12 +122,13 @@ def align(predicted: Sequence[str], reference: Sequence[str]) -> tuple[int, int]
 
 
 def lead_sentences(source: str, sentences: int = 1) -> str:
-    """The control lead-N: the first sentences of a source."""
+    """Return the control lead-N: the first sentences of a source."""
     return " ".join(SENTENCE_END.split(source.strip())[:sentences])
 
 
 def constant_text(training: Sequence[str], candidates: int = 200, seed: int = 0) -> str:
-    """The control that ignores its input: of some training targets the one with the best mean word F1 to all others."""
+    """Return the control that ignores its input: of some training targets the one with the best mean word F1 to all
+    others."""
     if not training:
         raise ValueError("no training target to choose a constant text from")
     bags = [Counter(split_words(text)) for text in training]

@@ -123,15 +123,15 @@ class OpenedLM:
         return len(self.before) + len(self.after)
 
     def room(self, prompt: Sequence[int]) -> int:
-        """How many pieces can be written after a prompt."""
+        """Return how many pieces can be written after a prompt."""
         return 2**31 if self.window is None else self.window - self.num_frame_pieces - len(prompt)
 
     def pieces(self, text: str) -> list[int]:
-        """The pieces of a text, without a frame."""
+        """Return the pieces of a text, without a frame."""
         return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
 
     def text(self, pieces: Sequence[int]) -> str:
-        """The text of pieces."""
+        """Return the text of pieces."""
         return self.tokenizer.decode(pieces, clean_up_tokenization_spaces=False)
 
     def refuse_longer(self, num_pieces: int) -> None:

@@ -74,15 +74,15 @@ class GenerationConfig:
         return self.length or 32
 
     def num_steps(self, num_pieces: int) -> int:
-        """The steps for a text (or block) of so many pieces."""
+        """Return the steps for a text (or block) of so many pieces."""
         return min(self.steps or 10, num_pieces)
 
     def sampling_temperature(self, default: float = 0.0) -> float:
-        """The temperature, or a strategy's own default."""
+        """Return the temperature, or a strategy's own default."""
         return default if self.temperature is None else self.temperature
 
     def lengths(self) -> list[int]:
-        """The lengths to try: 32 in 4 candidates → [8, 16, 24, 32]."""
+        """Return the lengths to try: 32 in 4 candidates → [8, 16, 24, 32]."""
         count = self.num_length_candidates or 1
         return sorted({max(1, round(self.longest * (n + 1) / count)) for n in range(count)})
 

@@ -37,7 +37,8 @@ class Total(NamedTuple):
 
 
 def duel(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
-    """The likelihood of writing in the order of confidence: next is the place where the LM is surest of some piece.
+    """Return the likelihood of writing in the order of confidence: next is the place where the LM is surest of some
+    piece.
 
     The order follows from what was read, never from the piece to come, so it is a likelihood.
     """
@@ -45,12 +46,12 @@ def duel(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws
 
 
 def left_to_right_score(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
-    """The likelihood of writing from left to right."""
+    """Return the likelihood of writing from left to right."""
     return _revealed(read, gold, blank, lambda log_probs, gold: torch.zeros_like(log_probs[..., 0]))
 
 
 def gold_order(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
-    """The score along the order in which the text is easiest: next is the place where *its* piece is likeliest.
+    """Return the score along the order in which the text is easiest: next is the place where *its* piece is likeliest.
 
     The order looks at the answer, so the probabilities of all texts sum to more than 1.
     """
@@ -94,7 +95,8 @@ def pseudo_log_likelihood(read: SuffixReader, gold: Gold, blank: Gold, config: S
 
 
 def bound(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
-    """A bound below the log-likelihood: the mean over random orders of writing, from random sets of hidden pieces.
+    """Return a bound below the log-likelihood: the mean over random orders of writing, from random sets of hidden
+    pieces.
 
         log p(y | x)  ≥  E_σ Σ_t log p(y_σ(t) | x, y_σ(<t))  =  E_k E_H  N/k · Σ_(i in H) log p(y_i | x, y without H)
 

@@ -135,13 +135,14 @@ def mask_predict(read: SuffixReader, blank: Blank, config: GenerationConfig, dra
 
 
 def repeats(pieces: Int[Tensor, "B S"]) -> Bool[Tensor, "B S"]:
-    """Which pieces are equal to the one before them."""
+    """Return which pieces are equal to the one before them."""
     same = pieces[:, 1:] == pieces[:, :-1]
     return torch.cat([torch.zeros_like(pieces[:, :1], dtype=torch.bool), same], dim=1)
 
 
 def blocks(read: SuffixReader, blank: Blank, config: GenerationConfig, draws: Draws) -> WrittenBatch:
-    """A block of places after the other, each in `steps` readings: its most confident places first, and for good.
+    """Return a block of places after the other, each in `steps` readings: its most confident places first, and for
+    good.
 
         block_length 4, steps 2    M M M M | M M M M   →   the M M left | M M M M   →   the ship had left | M M M M  → …
 
@@ -165,7 +166,7 @@ def blocks(read: SuffixReader, blank: Blank, config: GenerationConfig, draws: Dr
 
 
 def shares(num_places: int, steps: int) -> list[int]:
-    """How many places each step writes: 4 in 3 steps → [2, 1, 1]; never none."""
+    """Return how many places each step writes: 4 in 3 steps → [2, 1, 1]; never none."""
     steps = min(steps, num_places)
     return [num_places // steps + (step < num_places % steps) for step in range(steps)]
 
@@ -211,7 +212,7 @@ STRATEGIES: dict[str, tuple[ModelKind, Callable[..., Any]]] = {
 
 
 def find_strategy(name: str | None, kind: ModelKind, model: str) -> Callable[..., Any]:
-    """The strategy of this name, by default the first of the kind; `ValueError` for one of the other kind."""
+    """Return the strategy of this name, by default the first of the kind; `ValueError` for one of the other kind."""
     fitting = [known for known, (lm_kind, _) in STRATEGIES.items() if lm_kind == kind]
     needed, strategy = choose(name or fitting[0], STRATEGIES, "strategy")
     if needed != kind:

@@ -34,7 +34,7 @@ TEMPLATE_FILE = "template.json"
 
 
 def split_gaps(text: str) -> list[str]:
-    """The parts of a text between its gaps: `"a ___ b"` → `["a ", " b"]`."""
+    """Return the parts of a text between its gaps: `"a ___ b"` → `["a ", " b"]`."""
     return re.split("_{3,}", text)
 
 
@@ -61,7 +61,7 @@ class Template:
         return {"text": text, "labels": labels, "aliases": self.aliases, "neutral": list(self.neutral)}
 
     def sides(self, record: Any, place: str) -> tuple[str, str]:
-        """The texts before and after the gap; `ValueError`, with the place, for a record without a text."""
+        """Return the texts before and after the gap; `ValueError`, with the place, for a record without a text."""
         left, right = fill(self.before, record, place).lstrip(), fill(self.after, record, place)
         if not left:
             raise ValueError(f"{place}: there is no text before the gap of the template {self.name}")
@@ -76,7 +76,7 @@ class Template:
         return sides
 
     def label(self, value: Any, place: str) -> str:
-        """The label that a value of the data means; `ValueError`, with the place, for an unknown one."""
+        """Return the label that a value of the data means; `ValueError`, with the place, for an unknown one."""
         name = str(value)
         name = self.aliases.get(name, name)
         if name in self.words:
@@ -89,13 +89,13 @@ class Template:
 
 
 def known_templates() -> dict[str, Any]:
-    """The files in the package, by name."""
+    """Return the files in the package, by name."""
     folder = files("boustro").joinpath("data", "prompts")
     return {file.name.removesuffix(".json"): file for file in sorted(folder.iterdir(), key=lambda file: file.name)}
 
 
 def open_template(name: str) -> Template:
-    """The template of a name in the package, or of a JSON file; `ValueError` or `OSError` for what is none."""
+    """Return the template of a name in the package, or of a JSON file; `ValueError` or `OSError` for what is none."""
     import json
 
     file = Path(name) if name.endswith(".json") else choose(name, known_templates(), "template")
@@ -107,14 +107,14 @@ def open_template(name: str) -> Template:
 
 
 def template_of(model: str) -> Template:
-    """The template that an LM was fine-tuned on; `ValueError` where its folder has none."""
+    """Return the template that an LM was fine-tuned on; `ValueError` where its folder has none."""
     if not (file := Path(model) / TEMPLATE_FILE).is_file():
         raise ValueError(f"{model} was not fine-tuned on a template; name one with --template")
     return replace(open_template(str(file)), name=Path(model).name)
 
 
 def read_template(name: str, value: Any, place: str) -> Template:
-    """The template that a JSON value stands for; `ValueError`, with the place, for anything else."""
+    """Return the template that a JSON value stands for; `ValueError`, with the place, for anything else."""
     if not isinstance(value, Mapping) or not isinstance(value.get("text"), str):
         raise ValueError(f"{place}: expected an object with a text and its labels (see: boustro help generation)")
     for key in value:
@@ -188,7 +188,7 @@ class PromptPieces:
                     raise ValueError(f"template {template.name}: the model's vocabulary has no pieces for {word!r}")
 
     def taught(self, equal: bool) -> dict[str, tuple[str, list[int]]]:
-        """The word of each label that fine-tuning teaches, and its pieces: the first of the label's words.
+        """Return the word of each label that fine-tuning teaches, and its pieces: the first of the label's words.
 
         A masked LM sees how many pieces are hidden. So for it (`equal`) all words have the same number of them, the
         smallest one that every label has a word of; `ValueError` where there is none.
@@ -210,11 +210,11 @@ class PromptPieces:
         return {label: next(item for item in known if len(item[1]) == min(common)) for label, known in by_label.items()}
 
     def sides(self, record: Any, place: str) -> TemplateSides:
-        """The pieces of a record in the template; its texts are cut to their first `most` pieces."""
+        """Return the pieces of a record in the template; its texts are cut to their first `most` pieces."""
         return self._pieces(*self.template.sides(self._cut(record), place))
 
     def neutral(self) -> list[TemplateSides]:
-        """The template without a text, in several ways."""
+        """Return the template without a text, in several ways."""
         return [self._pieces(*sides) for sides in self.template.neutral_sides()]
 
     def _pieces(self, left: str, right: str) -> TemplateSides:
@@ -222,7 +222,7 @@ class PromptPieces:
         return self._ids(left), self._after(ANCHOR, right)
 
     def _cut(self, record: Any) -> Any:
-        """A record whose texts have at most so many pieces."""
+        """Return a record whose texts have at most so many pieces."""
         if self._most is None or not isinstance(record, dict):
             return record
         texts = {key: self._first(record[key]) for key in self._keys if isinstance(record.get(key), str)}
@@ -235,7 +235,7 @@ class PromptPieces:
         return text if self._most is None or len(offsets) <= self._most else text[: offsets[self._most - 1][1]]
 
     def _after(self, before: str, text: str) -> list[int]:
-        """The pieces of a text that continues another one."""
+        """Return the pieces of a text that continues another one."""
         alone, whole = self._ids(before), self._ids(before + text)
         same = next((n for n, (one, other) in enumerate(zip(alone, whole, strict=False)) if one != other), len(alone))
         return whole[same:]

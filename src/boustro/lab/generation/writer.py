@@ -85,7 +85,7 @@ class Writer:
         self.score_of = choose(self.scoring.score or next(iter(MASKED_SCORES)), MASKED_SCORES, "score")
 
     def write(self, prompts: Iterable[str], first: int = 0, places: Sequence[str] | None = None) -> list[Result]:
-        """The continuation of each prompt.
+        """Return the continuation of each prompt.
 
         `first` is the number of the first prompt in a longer input, on which its random numbers depend; `places` are
         the prompts' names in messages. Raises `ValueError` for an empty prompt and for one that is too long.
@@ -116,7 +116,7 @@ class Writer:
     def score(
         self, pairs: Iterable[tuple[str, str]], first: int = 0, places: Sequence[str] | None = None
     ) -> list[Result]:
-        """The log-probability of each text after its prompt, as `ScoreConfig.score` defines it.
+        """Return the log-probability of each text after its prompt, as `ScoreConfig.score` defines it.
 
         Raises `ValueError` for an empty prompt or text, for special pieces in a text, and for what is too long.
         """
@@ -163,7 +163,7 @@ class Writer:
         return totals, readings
 
     def _lengths(self, prompts: Sequence[list[int]]) -> list[list[int]]:
-        """The lengths to try: for each try that of every prompt."""
+        """Return the lengths to try: for each try that of every prompt."""
         config, model = self.writing, self.model
         if isinstance(model, CausalLM):
             return [[config.longest] * len(prompts)]

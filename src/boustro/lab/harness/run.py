@@ -45,13 +45,13 @@ logging.getLogger("lm_eval").setLevel(logging.ERROR)  # what matters is raised
 
 
 def known_tasks() -> dict[str, Any]:
-    """The YAML files in the package, by the names of their tasks."""
+    """Return the YAML files in the package, by the names of their tasks."""
     folder = files("boustro").joinpath("data", "harness")
     return {file.name.removesuffix(".yaml"): file for file in sorted(folder.iterdir(), key=lambda file: file.name)}
 
 
 def open_task(name: str, data: Path, limit: int | None = None) -> ConfigurableTask:
-    """The task of a name or of a YAML file, over the first `limit` rows of its file in `data`.
+    """Return the task of a name or of a YAML file, over the first `limit` rows of its file in `data`.
 
     Raises `ValueError` for an unknown task, one that is not multiple choice, and a bad row; `FileNotFoundError` where
     the file is missing.
@@ -79,7 +79,7 @@ def open_task(name: str, data: Path, limit: int | None = None) -> ConfigurableTa
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A YAML file of a task; `ValueError` for anything else."""
+    """Return a YAML file of a task; `ValueError` for anything else."""
     import yaml
 
     try:
@@ -92,7 +92,8 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def usable_rows(path: Path, config: dict[str, Any], limit: int | None) -> list[dict[str, Any]]:
-    """The rows that the templates can use; `ValueError`, with file:line, for others and for a file without any."""
+    """Return the rows that the templates can use; `ValueError`, with file:line, for others and for a file without
+    any."""
     needed = set().union(*(_names(config[template]) for template in TEMPLATES))
     rows: list[dict[str, Any]] = []
     for place, row in DataFile(path).open("json"):
@@ -108,14 +109,14 @@ def usable_rows(path: Path, config: dict[str, Any], limit: int | None) -> list[d
 
 
 def _names(template: str) -> set[str]:
-    """The keys that a template uses: `"{{context}} {{question}}"`, or a key alone."""
+    """Return the keys that a template uses: `"{{context}} {{question}}"`, or a key alone."""
     if "{{" not in template and "{%" not in template:
         return {template}
     return jinja2.meta.find_undeclared_variables(jinja2.Environment().parse(template))
 
 
 def gold(task: ConfigurableTask, doc: dict[str, Any], number: int) -> int:
-    """The number of the right choice; `ValueError` for none, which the harness would count as a wrong answer."""
+    """Return the number of the right choice; `ValueError` for none, which the harness would count as a wrong answer."""
     right: Any = task.doc_to_text(doc) if task.multiple_input else task.doc_to_target(doc)
     choices = task.doc_to_choice(doc)
     if isinstance(right, str) and right in choices:
@@ -146,7 +147,7 @@ class Accuracy:
     chance: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Its fields by name."""
+        """Return its fields by name."""
         return asdict(self)
 
 
@@ -163,13 +164,13 @@ class HarnessQuestion:
     """The same, with the scores divided by the characters of the choices."""
 
     def choices(self) -> list[str]:
-        """The parts of the requests in which the choices differ."""
+        """Return the parts of the requests in which the choices differ."""
         contexts, texts = zip(*self.requests, strict=True)
         return list(texts if len(set(texts)) > 1 else contexts)
 
 
 def answer(lm: Any, tasks: Mapping[str, ConfigurableTask]) -> dict[str, list[HarnessQuestion]]:
-    """The questions of each task, in order, as the harness asked and judged them."""
+    """Return the questions of each task, in order, as the harness asked and judged them."""
     golds = {
         name: [gold(task, dict(doc), n) for n, doc in enumerate(task.eval_docs, 1)] for name, task in tasks.items()
     }
@@ -241,7 +242,7 @@ class BoustroLM(TemplateLM):
         return end_of_text_id(self.tokenizer)
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
-        """The pieces of a text, without a frame."""
+        """Return the pieces of a text, without a frame."""
         return self.tokenizer(string, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
 
     def _loglikelihood_tokens(

@@ -25,7 +25,7 @@ PADDING_DOCUMENT = -1
 
 
 def keyed_generator(seed: int, epoch: int, index: int) -> np.random.Generator:
-    """The generator of one example. Raises `ValueError` for a negative number."""
+    """Return the generator of one example. Raises `ValueError` for a negative number."""
     if min(seed, epoch, index) < 0:
         raise ValueError(f"seed, epoch and index count from 0, not {(seed, epoch, index)}")
     return np.random.default_rng((seed, epoch, index))
@@ -38,7 +38,7 @@ def collate(examples: Sequence[Any]) -> dict[str, Tensor]:
 
 
 def document_ids(pieces: Int[np.ndarray, " T"], end_id: int) -> Int[np.ndarray, " T"]:
-    """How many documents end before each piece: 0 for the pieces of the first one."""
+    """Return how many documents end before each piece: 0 for the pieces of the first one."""
     ends = pieces == end_id
     return np.cumsum(ends) - ends
 

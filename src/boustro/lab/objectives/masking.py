@@ -56,11 +56,11 @@ class Masking:
             raise ValueError("no piece can be drawn: every piece is special or has a frequency of 0")
 
     def num_predictions(self, num_pieces: int) -> int:
-        """How many of `num_pieces` are chosen: their share, rounded, but at least one, as in BERT."""
+        """Return how many of `num_pieces` are chosen: their share, rounded, but at least one, as in BERT."""
         return min(num_pieces, max(1, int(self.rate * num_pieces + 0.5)))
 
     def eligible(self, pieces: Int[np.ndarray, " T"]) -> tuple[Bool[np.ndarray, " T"], int]:
-        """Which pieces may be chosen, and how many of them to choose: 0 if there are none."""
+        """Return which pieces may be chosen, and how many of them to choose: 0 if there are none."""
         eligible = ~self.special[pieces]
         count = int(eligible.sum())
         return eligible, self.num_predictions(count) if count else 0
@@ -78,7 +78,8 @@ class Masking:
         rng: np.random.Generator,
         groups: Int[np.ndarray, " N"] | None = None,
     ) -> Int[np.ndarray, " T"]:
-        """A copy of `pieces` with those at `chosen` masked, replaced or kept; those of one group (0, 1, …) together."""
+        """Return a copy of `pieces` with those at `chosen` masked, replaced or kept; those of one group (0, 1, …)
+        together."""
         draws = rng.random(len(chosen) if groups is None else int(groups.max(initial=-1)) + 1)
         draw = draws if groups is None else draws[groups]
         masked, random = draw < self.mask_share, draw >= 1 - self.random_share
@@ -99,7 +100,7 @@ class Masking:
 
 
 def special_pieces(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarray, " V"]:
-    """A table of the tokenizer's special pieces; unused ids (a padded vocabulary) count as special."""
+    """Return a table of the tokenizer's special pieces; unused ids (a padded vocabulary) count as special."""
     size = max(vocab_size or 0, num_ids(tokenizer))
     special = np.ones(size, bool)
     special[list(tokenizer.get_vocab().values())] = False
@@ -115,7 +116,7 @@ def make_masking(
     frequencies: np.ndarray | None = None,
     **rates: float,
 ) -> Masking:
-    """The masking of a tokenizer; `unit` is what is hidden as a unit, `rates` are `rate` and the shares.
+    """Return the masking of a tokenizer; `unit` is what is hidden as a unit, `rates` are `rate` and the shares.
 
     `end_id` separates documents, `vocab_size` is the model's if it has more pieces than the tokenizer. Raises
     `ValueError` for a tokenizer without a mask piece, or (for words) whose pieces do not show where words begin.

@@ -63,14 +63,15 @@ def prefix_suffix(
 
 
 def split_point(num_pieces: int, rng: np.random.Generator, margin: float = SPLIT_MARGIN) -> int:
-    """How many of `num_pieces`, at least 2, are the prefix: uniform over the whole numbers from αL to (1 - α)L."""
+    """Return how many of `num_pieces`, at least 2, are the prefix: uniform over the whole numbers from αL to (1 -
+    α)L."""
     low = max(1, int(np.ceil(margin * num_pieces)))
     high = max(low, min(num_pieces - 1, int((1 - margin) * num_pieces)))
     return int(rng.integers(low, high + 1))
 
 
 def choose_runs(num_pieces: int, share: float, rng: np.random.Generator, longest: int) -> Int[np.ndarray, " N"]:
-    """A share of `num_pieces` places, rounded, but at least one, in runs.
+    """Return a share of `num_pieces` places, rounded, but at least one, in runs.
 
     The places are cut into runs of 1 to `longest` with p ∝ 1/n. Runs are taken in random order until there are enough
     places; the last one taken is cut to fit.

@@ -66,7 +66,8 @@ class SentencePair(NamedTuple):
 def sentence_pair(
     chunk: Int[np.ndarray, " N"], other: Int[np.ndarray, " M"], rng: np.random.Generator, masking: Masking, frame: Frame
 ) -> SentencePair:
-    """A pair from `chunk` and, half of the time, `other`, a chunk of another document; of at least two pieces each.
+    """Return a pair from `chunk` and, half of the time, `other`, a chunk of another document; of at least two pieces
+    each.
 
     Neither has an end-of-text piece. Raises `ValueError` where a text is too short, or where the frame's pieces
     are not special to `masking`.
@@ -97,7 +98,8 @@ def sentence_pair(
 def truncate(
     first: Int[np.ndarray, " N"], second: Int[np.ndarray, " M"], room: int, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]:
-    """Both texts in `room` pieces: the longer one (the second, if equal) loses pieces, at either end at random."""
+    """Return both texts in `room` pieces: the longer one (the second, if equal) loses pieces, at either end at
+    random."""
     num_second = min(len(second), max(room // 2, room - len(first)))
     num_first = min(len(first), room - num_second)
     start, second_start = (int(rng.binomial(n, 0.5)) for n in (len(first) - num_first, len(second) - num_second))
@@ -107,7 +109,7 @@ def truncate(
 def _cut(
     chunk: np.ndarray, share: float, masking: Masking, frame: Frame
 ) -> tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]:
-    """The two parts of a chunk, cut at the allowed place nearest to `share` of its length."""
+    """Return the two parts of a chunk, cut at the allowed place nearest to `share` of its length."""
     places = word_bounds(masking.words(chunk))[1:-1]
     if frame.sentence_ends is not None:
         # "... ends. '' Next": a closing quote is a word of its own, and the cut before it is good enough.
@@ -156,7 +158,7 @@ class PairPlan:
         return int(self._ends[-1])
 
     def draw(self, index: int, rng: np.random.Generator) -> tuple[DocumentChunk, DocumentChunk]:
-        """The chunk of an example, and one of another document. Raises `IndexError` beyond the last."""
+        """Return the chunk of an example, and one of another document. Raises `IndexError` beyond the last."""
         if not 0 <= index < len(self):
             raise IndexError(index)
         chunk = self._chunk(index)

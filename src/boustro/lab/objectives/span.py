@@ -118,7 +118,7 @@ def _inside(
 
 
 def _runs(free: Bool[np.ndarray, " W"], most: int) -> Int[np.ndarray, " W"]:
-    """The number of consecutive free words from each word on, at most `most`: [1, 1, 0, 1] → [2, 1, 0, 1]."""
+    """Return the number of consecutive free words from each word on, at most `most`: [1, 1, 0, 1] → [2, 1, 0, 1]."""
     places = np.arange(len(free))
     taken = np.where(free, len(free), places)
     return np.minimum(np.minimum.accumulate(taken[::-1])[::-1] - places, most)

@@ -27,7 +27,7 @@ SENTENCE_ENDS = frozenset(". ! ? … 。 ！ ？ । ؟".split())
 
 
 def word_starts(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarray, " V"]:
-    """Whether each piece begins a word; special pieces do. Raises as `piece_texts`."""
+    """Return whether each piece begins a word; special pieces do. Raises as `piece_texts`."""
     texts = piece_texts(tokenizer)
     starts = np.zeros(max(vocab_size or 0, num_ids(tokenizer)), bool)
     for identifier, text in texts.items():
@@ -37,7 +37,7 @@ def word_starts(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarra
 
 
 def sentence_ends(tokenizer: Any) -> Bool[np.ndarray, " V"]:
-    """Whether each piece ends a sentence, judged by its last character. Raises as `word_starts`."""
+    """Return whether each piece ends a sentence, judged by its last character. Raises as `word_starts`."""
     texts, ends = piece_texts(tokenizer), np.zeros(num_ids(tokenizer), bool)
     for identifier, text in texts.items():
         ends[identifier] = text.strip()[-1:] in SENTENCE_ENDS
@@ -48,7 +48,7 @@ def sentence_ends(tokenizer: Any) -> Bool[np.ndarray, " V"]:
 def word_ids(
     pieces: Int[np.ndarray, " T"], starts: Bool[np.ndarray, " V"], special: Bool[np.ndarray, " V"]
 ) -> Int[np.ndarray, " T"]:
-    """The number of the word that each piece belongs to, from 0; a special piece is a word of its own."""
+    """Return the number of the word that each piece belongs to, from 0; a special piece is a word of its own."""
     begins = starts[pieces] | special[pieces]
     begins[1:] |= special[pieces[:-1]]
     begins[:1] = True
@@ -61,7 +61,7 @@ def word_bounds(words: Int[np.ndarray, " T"]) -> Int[np.ndarray, " N"]:
 
 
 def piece_texts(tokenizer: Any) -> dict[int, str]:
-    """The text of each piece, with " " before a word's first piece; a part of a character is "\\ufffd".
+    """Return the text of each piece, with " " before a word's first piece; a part of a character is "\\ufffd".
 
     Raises `ValueError` for a tokenizer whose pieces do not show where words begin.
     """

@@ -73,7 +73,7 @@ def run_frame(run: Collator) -> Frame:
 
 
 def stack(examples: Sequence[SegmentExample]) -> Tensor:
-    """The pieces of segments (B, T)."""
+    """Return the pieces of segments (B, T)."""
     return torch.from_numpy(np.stack([example.pieces for example in examples]))
 
 
@@ -100,7 +100,8 @@ def prefix_suffix_batch(examples: Sequence[SegmentExample], run: Collator) -> di
 
 
 def read_splits(shards: Shards, config: PretrainConfig, seed: int | None) -> Segments:
-    """The segments of some shards, of which some documents must be long enough to be split; the others are counted."""
+    """Return the segments of some shards, of which some documents must be long enough to be split; the others are
+    counted."""
     start, stop, _ = document_places(shards)
     least, lengths = config.split.least_pieces, stop - start - 1  # without the end-of-text piece
     short = lengths < least
@@ -150,7 +151,7 @@ class Pairs:
 
 
 def read_shard_pairs(shards: Shards, config: PretrainConfig, seed: int | None) -> Pairs:
-    """The pairs of some shards; None is seed 0, so validation pairs are the same whatever the run's seed."""
+    """Return the pairs of some shards; None is seed 0, so validation pairs are the same whatever the run's seed."""
     if config.segment_length < NUM_FRAME_PIECES + 2:
         raise ValueError(
             f"--segment-length {config.segment_length}: a pair of texts needs at least {NUM_FRAME_PIECES + 2} pieces"

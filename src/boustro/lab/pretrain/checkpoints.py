@@ -104,7 +104,8 @@ def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, 
 
 
 def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
-    """The newest complete checkpoint; incomplete ones are reported and removed. `ValueError` for one of another run."""
+    """Return the newest complete checkpoint; incomplete ones are reported and removed. `ValueError` for one of another
+    run."""
     for staging in checkpoints.glob(f".{CHECKPOINT_KIND}-*.staging"):
         say(f"skipped a half-written checkpoint: {staging}")
         shutil.rmtree(staging, ignore_errors=True)
@@ -120,7 +121,7 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
 
 
 def is_usable(path: Path, kind: str, facts: dict[str, Any], own: Collection[str]) -> bool:
-    """Whether a checkpoint is complete; if not, it is reported and removed, with files of `own` names.
+    """Return whether a checkpoint is complete; if not, it is reported and removed, with files of `own` names.
 
     Raises `ValueError` for one of another run, and `FileExistsError` for a foreign file in one that is not complete.
     """
@@ -136,12 +137,13 @@ def is_usable(path: Path, kind: str, facts: dict[str, Any], own: Collection[str]
 
 
 def find_checkpoint(config: RunConfig, facts: dict[str, Any]) -> Path | None:
-    """The checkpoint from which this run continues, if `--resume` is given and there is one."""
+    """Return the checkpoint from which this run continues, if `--resume` is given and there is one."""
     return broadcast_from_rank0(lambda: newest_checkpoint(config.checkpoints, facts)) if config.resume else None
 
 
 def finished_run(config: RunConfig, kind: str, facts: dict[str, Any]) -> dict[str, Any] | None:
-    """The content of `training.json` if `--resume` finds this run finished; `ValueError` for another finished run."""
+    """Return the content of `training.json` if `--resume` finds this run finished; `ValueError` for another finished
+    run."""
     if not config.resume or not (config.out / "manifest.json").is_file():
         return None
     with Artefact(config.out).opened(kind, verify=True):
@@ -188,6 +190,6 @@ def _opens(path: Path) -> bool:
 
 
 def _kinds(group: dict[str, Any]) -> dict[str, str]:
-    """The JSON type of each option of a parameter group."""
+    """Return the JSON type of each option of a parameter group."""
     kinds = {bool: "flag", int: "number", float: "number", list: "list", tuple: "list"}
     return {name: kinds.get(type(value), type(value).__name__) for name, value in group.items()}

@@ -29,17 +29,17 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def num_processes() -> int:
-    """How many processes the launcher started."""
+    """Return how many processes the launcher started."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def process_index() -> int:
-    """The rank of this process."""
+    """Return the rank of this process."""
     return int(os.environ.get("RANK", "0"))
 
 
 def is_rank0() -> bool:
-    """Whether this process is the one that writes files and messages."""
+    """Return whether this process is the one that writes files and messages."""
     return process_index() == 0
 
 
@@ -50,7 +50,7 @@ def say(message: str) -> None:
 
 
 def all_reduce_max(value: int) -> int:
-    """The maximum over the processes; a collective."""
+    """Return the maximum over the processes; a collective."""
     if not _is_distributed():
         return value
     shared = torch.tensor([value])
@@ -59,7 +59,7 @@ def all_reduce_max(value: int) -> int:
 
 
 def all_reduce_sum(*values: float) -> list[float]:
-    """The sum of each value over the processes; a collective."""
+    """Return the sum of each value over the processes; a collective."""
     if not _is_distributed():
         return list(values)
     shared = torch.tensor(values, dtype=torch.float64)
@@ -92,12 +92,12 @@ def destroy_process_group() -> None:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All rows of a tensor, in every process; a collective."""
+    """Return all rows of a tensor, in every process; a collective."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def sharded_like(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """A whole tensor, sharded as `parameter` is."""
+    """Return a whole tensor, sharded as `parameter` is."""
     if not isinstance(parameter, DTensor):
         return tensor
     tensor = tensor.to(parameter.device)
@@ -105,7 +105,7 @@ def sharded_like(tensor: Tensor, parameter: Tensor) -> Tensor:
 
 
 def whole_state(module: nn.Module) -> dict[str, Tensor]:
-    """The state dict with whole tensors; a tied tensor is one object under all its names.
+    """Return the state dict with whole tensors; a tied tensor is one object under all its names.
 
     Call it on the outermost module, which frees what FSDP2 has gathered for a forward pass.
     """
@@ -115,7 +115,7 @@ def whole_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def distinct_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Each tensor under the first of its names only."""
+    """Return each tensor under the first of its names only."""
     first: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in state.items():
         first.setdefault(id(tensor), (name, tensor))

@@ -95,7 +95,7 @@ class Mixture:
 
 
 def interleave(shares: Sequence[float], length: int) -> np.ndarray:
-    """(length,) the corpus at each position: read j of corpus i is due at (j + ½) / share i."""
+    """Return (length,) the corpus at each position: read j of corpus i is due at (j + ½) / share i."""
     parts = np.asarray(shares, float) / sum(shares)
     due = [(np.arange(int(np.ceil(part * length)) + 1) + 0.5) / part for part in parts]
     owners = np.repeat(np.arange(len(parts)), [len(d) for d in due])

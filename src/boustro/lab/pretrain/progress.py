@@ -107,7 +107,7 @@ class Probe(TrainerCallback):
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """The size of all distinct tensors."""
+    """Return the size of all distinct tensors."""
     return sum({t.data_ptr(): t.numel() * t.element_size() for t in tensors}.values())
 
 

@@ -69,7 +69,8 @@ def project_embeddings(lm: PreTrainedModel, table: Float[Tensor, "V D"], counts:
 
 @torch.no_grad()
 def standardised(table: Float[Tensor, "V D"], counts: Int[Tensor, " V"], power: float = 0.5) -> Float[Tensor, "V D"]:
-    """The rows in their principal axes, the largest first, each axis divided by its scale to `power`; rms 1 in text.
+    """Return the rows in their principal axes, the largest first, each axis divided by its scale to `power`; rms 1 in
+    text.
 
     Row i counts `counts[i]` + 1 times. In the table's own precision.
     """
@@ -88,7 +89,7 @@ def standardised(table: Float[Tensor, "V D"], counts: Int[Tensor, " V"], power: 
 
 
 def fold(lm: Any, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of the trained `lm` as those of an ordinary one: E · P in place of each projection."""
+    """Return the weights of the trained `lm` as those of an ordinary one: E · P in place of each projection."""
     projected = [name for name in weights if name.endswith(f".{PROJECTION}")]
     if not projected:
         return weights

@@ -82,7 +82,7 @@ class Recipe:
         return Collator(config, shards.config["end_of_text_id"], self.special, self.make_batch)
 
     def config(self, config: PretrainConfig, shards: Shards) -> PretrainedConfig:
-        """The model's config. Raises `ValueError` for a preset, a tokenizer or a rate that does not fit."""
+        """Return the model's config. Raises `ValueError` for a preset, a tokenizer or a rate that does not fit."""
         collator, given = self.collator(config, shards), config.architecture
         tokenizer = collator.tokenizer()
         preset = f"{self.family}-{given}" if self.kind == "masked" and given in SIZES else given
@@ -149,12 +149,12 @@ RECIPES: dict[str, Recipe] = {
 
 
 def find_recipe(objective: str) -> Recipe:
-    """The recipe of an objective; `ValueError` with the nearest known name."""
+    """Return the recipe of an objective; `ValueError` with the nearest known name."""
     return choose(objective, RECIPES, "objective")
 
 
 def fitting_objectives(config: PretrainedConfig) -> list[str]:
-    """The objectives that an architecture can be trained with."""
+    """Return the objectives that an architecture can be trained with."""
     kind, model_type = architecture_kind(config), config.model_type
     return [n for n, r in RECIPES.items() if r.kind == kind and (not r.model_types or model_type in r.model_types)]
 

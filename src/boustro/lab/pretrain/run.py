@@ -115,7 +115,7 @@ def _pretrain(config: PretrainConfig, recipe: Recipe, card: Card | None, made_by
 
 
 def _trained(trainer: PretrainTrainer, recipe: Recipe, weights: dict[str, Tensor]) -> PreTrainedModel:
-    """The model to save; `weights` are those of the trained module."""
+    """Return the model to save; `weights` are those of the trained module."""
     config: Any = trainer.config
     trained: Any = trainer.module.lm
     lm = recipe.model.from_config(trained.config, dtype=getattr(torch, config.save_dtype))
@@ -126,7 +126,7 @@ def _trained(trainer: PretrainTrainer, recipe: Recipe, weights: dict[str, Tensor
 
 
 def pretrain_arguments(config: PretrainConfig, steps: int, validate: bool) -> TrainingArguments:
-    """The Trainer's arguments. The batch is global, so any number of processes computes the same run.
+    """Return the Trainer's arguments. The batch is global, so any number of processes computes the same run.
 
     512 segments over 8 processes with micro-batches of 16 are 4 micro-batches per process. By default a micro-batch has
     at most 4,096 pieces (CPU) or 65,536 (GPU). Raises `ValueError` for a batch that cannot be divided evenly.
@@ -156,7 +156,7 @@ def pretrain_arguments(config: PretrainConfig, steps: int, validate: bool) -> Tr
 
 
 def build_lm(config: PretrainConfig, corpora: Corpora) -> PreTrainedModel:
-    """The model with random weights, the same for the same seed; with the embeddings that it is to have."""
+    """Return the model with random weights, the same for the same seed; with the embeddings that it is to have."""
     set_seed(config.seed)
     recipe, shards = find_recipe(config.objective), corpora.shards[0]
     lm = recipe.model.from_config(recipe.config(config, shards), dtype=torch.float32)
@@ -190,7 +190,7 @@ def build_trainer(
 
 
 def _with_loss(config: PretrainConfig, recipe: Recipe, lm: PreTrainedModel, corpora: Corpora) -> Any:
-    """The module that is trained; `ValueError` for an objective without the loss that is asked for."""
+    """Return the module that is trained; `ValueError` for an objective without the loss that is asked for."""
     if not config.sampled_pieces:
         return recipe.with_loss(lm)
     if recipe.with_sampled_loss is None:
@@ -199,7 +199,7 @@ def _with_loss(config: PretrainConfig, recipe: Recipe, lm: PreTrainedModel, corp
 
 
 def _architecture(preset: str) -> str:
-    """A preset by its name, a config.json by its content."""
+    """Return a preset by its name, a config.json by its content."""
     path = Path(preset)
     if preset in PRESETS or not path.exists():
         return preset
@@ -279,7 +279,7 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
 
 
 def read_embeddings(model: str, like: PreTrainedModel | None = None) -> Tensor:
-    """(V, D) the input embeddings of an LM, in the precision of its files; of safetensors nothing else is read.
+    """Return (V, D) the input embeddings of an LM, in the precision of its files; of safetensors nothing else is read.
 
     The LM is causal, or of the architecture of `like`.
     """
@@ -300,14 +300,14 @@ def read_embeddings(model: str, like: PreTrainedModel | None = None) -> Tensor:
 
 
 def _load(folder: str, lm: PreTrainedModel) -> Any:
-    """The LM in `folder`, in float32: a causal one, or one of the architecture of `lm`."""
+    """Return the LM in `folder`, in float32: a causal one, or one of the architecture of `lm`."""
     folder = str(locate_model(folder))
     config, make = _architecture_of(folder, lm)
     return load_pretrained(make, folder, config=config, dtype=torch.float32)
 
 
 def _architecture_of(folder: str, like: PreTrainedModel | None) -> tuple[Any, Any]:
-    """The config of an LM, and the class of transformers for it with its head; see `read_embeddings`."""
+    """Return the config of an LM, and the class of transformers for it with its head; see `read_embeddings`."""
     with reading(folder, OTHER_MODEL):
         config = AutoConfig.from_pretrained(folder)
     if like is None or architecture_kind(config) == "causal":
@@ -328,7 +328,7 @@ def _with_rows(more: int, theirs: Tensor, ours: Tensor | None) -> Tensor:
 
 
 def _window(lm: Any) -> int:
-    """The number of positions; 0 if the config does not say."""
+    """Return the number of positions; 0 if the config does not say."""
     return getattr(lm.config.get_text_config(), "max_position_embeddings", 0) or 0
 
 

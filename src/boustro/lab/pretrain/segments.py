@@ -31,7 +31,7 @@ class ExampleSource(Protocol):
     def __len__(self) -> int: ...
 
     def example(self, epoch: int, index: int) -> Any:
-        """A named tuple that begins with `epoch` and `index`, as `SegmentExample`."""
+        """Return a named tuple that begins with `epoch` and `index`, as `SegmentExample`."""
 
 
 class Segments:
@@ -73,7 +73,8 @@ class Segments:
 
 
 def document_places(shards: Shards) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(D,) of each document: start, stop with its end-of-text piece, shard; `ValueError` if they are not in order."""
+    """Return (D,) of each document: start, stop with its end-of-text piece, shard; `ValueError` if they are not in
+    order."""
     places = []
     for owner, ends in enumerate(shards.ends):
         bounds = np.concatenate([[0], ends.astype(np.int64)])

@@ -95,7 +95,7 @@ class Shards:
         return pieces
 
     def counts(self, vocab_size: int) -> np.ndarray:
-        """(vocab_size,) how often each piece occurs in the first 16.8M pieces."""
+        """Return (vocab_size,) how often each piece occurs in the first 16.8M pieces."""
         return np.bincount(self.read(0, 0, COUNTED_PIECES), minlength=vocab_size)
 
 
@@ -198,7 +198,7 @@ def write_shards(documents: Iterable[str], folder: Path, workers: int) -> dict[s
 def _encode_batches(
     documents: Iterable[str], tokenizer: Path, end: int, vocab_size: int, dtype: np.dtype, workers: int
 ) -> Iterator[tuple[bytes, np.ndarray]]:
-    """(ids as bytes, lengths) of each batch, in the documents' order, computed a few batches ahead."""
+    """Yield (ids as bytes, lengths) of each batch, in the documents' order, computed a few batches ahead."""
     arguments = (str(tokenizer), end, vocab_size, dtype.name)
     if workers == 1:
         _start_worker(*arguments)
@@ -282,7 +282,7 @@ class ByteBPE:
             return None
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text."""
+        """Return the ids of each text."""
         normalizer = self._tokenizer.normalizer
         normal = texts if normalizer is None else [normalizer.normalize_str(text) for text in texts]
         characters = [np.frombuffer(text.encode("utf-32-le"), np.uint32) for text in normal]
@@ -314,7 +314,7 @@ class ByteBPE:
 
 
 def _pattern(pre_tokenizer: dict[str, Any] | None) -> str | None:
-    """The pattern that splits words, if nothing else but byte-level encoding follows."""
+    """Return the pattern that splits words, if nothing else but byte-level encoding follows."""
     parts = (pre_tokenizer or {}).get("pretokenizers", [pre_tokenizer])
     last = parts[-1] or {}
     if last.get("type") != "ByteLevel" or last["add_prefix_space"]:

@@ -60,7 +60,7 @@ from boustro.store import reading
 
 
 def training_arguments(config: RunConfig, steps: int, validate: bool, **more: Any) -> TrainingArguments:
-    """The Trainer's arguments that all runs share, and `more`; creating them also joins the process group."""
+    """Return the Trainer's arguments that all runs share, and `more`; creating them also joins the process group."""
     if not sys.stderr.isatty():
         disable_progress_bar()
     with quiet():  # it says of a CPU that compiling is for GPUs
@@ -193,7 +193,7 @@ class PretrainTrainer(Trainer):
         return loss
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], None]:
-        """The micro-batches of a step; `num_targets`, where there is one, becomes the mean over all of them."""
+        """Return the micro-batches of a step; `num_targets`, where there is one, becomes the mean over all of them."""
         batches, _ = super().get_batch_samples(*args, **kwargs)
         if batches and "num_targets" in batches[0]:
             targets, count = all_reduce_sum(sum(batch["num_targets"] for batch in batches), len(batches))
@@ -210,7 +210,7 @@ class PretrainTrainer(Trainer):
     # Checkpoints
 
     def save_now(self) -> Path | None:
-        """The newest checkpoint, written now unless it exists already; None before the first step."""
+        """Return the newest checkpoint, written now unless it exists already; None before the first step."""
         step = self.state.global_step
         folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
         if step > self._saved_step:
@@ -281,7 +281,7 @@ class PretrainTrainer(Trainer):
         return metrics
 
     def _measured(self) -> dict[str, float] | None:
-        """The validation metrics of the newest step, if they are in the history."""
+        """Return the validation metrics of the newest step, if they are in the history."""
         rows = [row for row in self.state.log_history if "eval_loss" in row and row["step"] == self.state.global_step]
         return rows[-1] if rows else None
 
@@ -292,7 +292,8 @@ STEPS = (2, 3)  # of a wide matrix: restarted after two, since small singular va
 
 
 def orthogonalise(matrices: Tensor, bf16: bool | None = None) -> Tensor:
-    """(n, rows, columns) → the same shape, with singular values near 1; `bf16` by default as `uses_bf16` says."""
+    """Return (n, rows, columns) → the same shape, with singular values near 1; `bf16` by default as `uses_bf16`
+    says."""
     dtype = torch.bfloat16 if (uses_bf16(matrices.device) if bf16 is None else bf16) else torch.float32
     x = matrices.to(dtype)
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)  # no gradient, no division by 0
@@ -315,7 +316,7 @@ def _factor(gram: Tensor) -> Tensor:
 
 
 def _steps_on_the_gram(gram: Tensor, num_steps: int) -> Tensor:
-    """The product of the factors of several steps; a step maps G to factor · G · factor, all square."""
+    """Return the product of the factors of several steps; a step maps G to factor · G · factor, all square."""
     product = factor = _factor(gram)
     for _ in range(num_steps - 1):
         gram = factor @ gram @ factor

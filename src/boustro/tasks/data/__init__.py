@@ -78,7 +78,7 @@ def read_data(
 
 
 def _under_text(data: Data, column: str, options: DataOptions) -> tuple[Data, DataOptions]:
-    """The data with this column as that of the text, which of files the reader looks for."""
+    """Return the data with this column as that of the text, which of files the reader looks for."""
     if is_data_frame(data):
         from boustro.tasks.data.tables import columns_of, renamed
 
@@ -113,23 +113,26 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> LabelledDat
 
 
 def with_kept(options: DataOptions, kept: Mapping[str, Any], data: Data) -> DataOptions:
-    """The options and, where none is given, those that a trained folder keeps and that this data has."""
+    """Return the options and, where none is given, those that a trained folder keeps and that this data has."""
     return replace(options, **kept_for(data, kept, named_of(vars(options))))
 
 
 def like(options: DataOptions, data: Data) -> DataOptions:
-    """The options of a training set for data that belongs to it, which may name its columns as everybody does."""
+    """Return the options of a training set for data that belongs to it, which may name its columns as everybody
+    does."""
     return replace(DataOptions(), **kept_for(data, named_of(vars(options))))
 
 
 def with_columns(data: Data, text_column: Sequence[str]) -> tuple[str, ...]:
-    """The columns of texts where this data has them, none elsewhere: those that are named may be of other data."""
+    """Return the columns of texts where this data has them, none elsewhere: those that are named may be of other
+    data."""
     return kept_for(data, {"text_column": tuple(text_column)}).get("text_column", ()) if text_column else ()
 
 
 def kept_for(data: Data, kept: Mapping[str, Any], given: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """The options that a trained folder keeps (`named_of`) and whose columns this data has, but for those given; none
-    of data that cannot be read, whose reader says why. Its scheme of tags, where all tags of this data are of it."""
+    """Return the options that a trained folder keeps (`named_of`) and whose columns this data has, but for those
+    given; none of data that cannot be read, whose reader says why. Its scheme of tags, where all tags of this data
+    are of it."""
     wanted: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in kept.items() if n not in given}
     if isinstance(data, (str, PathLike)) and is_stream(str(data)):
         return wanted  # it can be read only once
@@ -151,7 +154,7 @@ def kept_for(data: Data, kept: Mapping[str, Any], given: Mapping[str, Any] = Map
 
 
 def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable[[str], bool]]:
-    """The delimiter, where the data has it, and whether there is a column, or a key, of a name or a number."""
+    """Return the delimiter, where the data has it, and whether there is a column, or a key, of a name or a number."""
     if isinstance(data, (str, PathLike)) and str(data).startswith(PREFIX):
         from boustro.tasks.data.tables import open_hub
 
@@ -204,7 +207,8 @@ def _is_a_table(file: DataFile) -> str:
 
 
 def _is_running_text(file: DataFile) -> bool:
-    """Whether the first lines of a file look like text: several words each, not equally many, and no tag at the end."""
+    """Return whether the first lines of a file look like text: several words each, not equally many, and no tag at the
+    end."""
     if not file.path.is_file() or file.form() != "text":
         return False
     lines = [line.split() for _, line in islice(file.open("text", notes=[]), 50) if line.strip()]
@@ -254,7 +258,7 @@ def _of_table(reader: str, data: Any, **how: Any) -> RawData:
 
 
 def data_name(examples: Sequence[Any]) -> str:
-    """The file that examples were read from."""
+    """Return the file that examples were read from."""
     return examples[0].where.rpartition(":")[0] or "data given in memory"
 
 

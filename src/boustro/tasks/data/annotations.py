@@ -116,7 +116,7 @@ def plain_records(
 
 
 def tool_of(record: Any) -> Tool | None:
-    """The tool that a record was exported from, if any."""
+    """Return the tool that a record was exported from, if any."""
     keys = record if isinstance(record, Mapping) else ()
     return next((tool for tool in TOOLS.values() if tool.key in keys and tool.holds(record)), None)
 
@@ -135,7 +135,7 @@ def guess_wanted(records: Numbered) -> Wanted | None:
 
 
 def _suits(value: Any, wanted: Wanted) -> bool:
-    """Whether an answer may be what is wanted: entities are dicts, labels texts; an empty list is either."""
+    """Return whether an answer may be what is wanted: entities are dicts, labels texts; an empty list is either."""
     if isinstance(value, str):
         return wanted == "label"
     kind = (Mapping, Unread) if wanted == "entities" else str
@@ -161,7 +161,7 @@ def _question(read: list[Exported], wanted: Wanted, options: DataOptions, where:
 def _answers(
     read: list[tuple[Any, Exported]], question: str | None, notes: list[Note], place: Callable[[Any], str]
 ) -> Iterator[tuple[Any, str, list[Any]]]:
-    """(number, text, answers to the question) of the records that somebody has annotated and that can be read."""
+    """Yield (number, text, answers to the question) of the records that somebody has annotated and that can be read."""
     for number, entry in read:
         values = entry.answers.get(question or "", [] if entry.annotated else None)
         if values is None:
@@ -178,7 +178,7 @@ def _answers(
 def _labels(
     answered: list[tuple[Any, str, list[Any]]], notes: list[Note], place: Callable[[Any], str]
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """One label each, or, where the question takes several, lists."""
+    """Yield one label each, or, where the question takes several, lists."""
     several = any(isinstance(value, list) and value for _, _, values in answered for value in values[:1])
     for number, text, values in answered:
         labels = [values[0]] if values and isinstance(values[0], str) else values[0] if values else []
@@ -191,7 +191,7 @@ def _labels(
 
 
 def text_of(fields: Any, key: str | None, where: str) -> str:
-    """The text among a record's fields: under `key`, under "text", or the only text there is.
+    """Return the text among a record's fields: under `key`, under "text", or the only text there is.
 
     Raises `ValueError`, with the place, where there is none or where it is not clear which.
     """

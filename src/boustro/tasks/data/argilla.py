@@ -25,7 +25,7 @@ NOT_GIVEN = ("draft", "discarded")
 
 
 def holds(record: Any) -> bool:
-    """Whether this is a record of Argilla."""
+    """Return whether this is a record of Argilla."""
     return isinstance(record, Mapping) and all(isinstance(record.get(key), Mapping) for key in ("fields", "responses"))
 
 
@@ -51,7 +51,7 @@ def suggest(
     labels: Mapping[str, float] | None = None,
     several: bool = False,
 ) -> dict[str, Any]:
-    """A record with a suggestion for the question `entities`, `label` or, with `several`, `labels`.
+    """Return a record with a suggestion for the question `entities`, `label` or, with `several`, `labels`.
 
     There is none where nothing was found, because Argilla takes no empty one.
     """
@@ -76,12 +76,13 @@ def suggest(
 
 
 def carry(record: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with the `id` that came with the text; Argilla takes no fields that it does not know."""
+    """Return the record with the `id` that came with the text; Argilla takes no fields that it does not know."""
     return record if fields.get("id") is None else {**record, "id": str(fields["id"])}
 
 
 def _with_text(value: Any, text: str) -> Any:
-    """A response; entities that fit words in code points or in UTF-16 units, but not in both, with their own text."""
+    """Return a response; entities that fit words in code points or in UTF-16 units, but not in both, with their own
+    text."""
     spans = value if isinstance(value, list) and all(isinstance(item, Mapping) for item in value) else []
     filled = []
     for span in spans:

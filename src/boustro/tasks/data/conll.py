@@ -67,7 +67,7 @@ def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
 
 
 def _is_inner(sentences: Sequence[ColumnSentence], layout: ColumnLayout, word: int, counted: bool) -> bool:
-    """Whether the last of two columns of tags has the inner entities of the first; without any, where words are
+    """Return whether the last of two columns of tags has the inner entities of the first; without any, where words are
     counted, as in GermEval's files."""
     outer, inner = word + 1, word + 2
     if layout.names or layout.num_columns != inner + 1:
@@ -80,7 +80,7 @@ def _is_inner(sentences: Sequence[ColumnSentence], layout: ColumnLayout, word: i
 
 
 def format_conll(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> str:
-    """(words, tags) pairs as `word<TAB>tag` lines, a blank line after each sentence.
+    """Return (words, tags) pairs as `word<TAB>tag` lines, a blank line after each sentence.
 
     Raises `ValueError` for a word or a tag that could not be read again: a blank one, one with a tab or a line break,
     and a word that starts a document.
@@ -125,7 +125,7 @@ def read_conllu(path: Path, options: DataOptions, lines: Lines) -> RawData:
 
 
 def _values(path: Path, sentence: ColumnSentence, wanted: int | str) -> Iterator[str | None]:
-    """The value of each word in a column, or under a key there; raises as `read_conllu`."""
+    """Yield the value of each word in a column, or under a key there; raises as `read_conllu`."""
     column, key = ud_column(str(path), wanted, sentence.names)
     for token in sentence.tokens:
         if key and _value(token.cells, column, key) is not None:
@@ -141,7 +141,7 @@ def _values(path: Path, sentence: ColumnSentence, wanted: int | str) -> Iterator
 
 
 def _value(cells: Sequence[str], column: int, key: str | None) -> str | None:
-    """A cell, or what stands in it under a key: NER=B-PER|SpaceAfter=No → B-PER"""
+    """Return a cell, or what stands in it under a key: NER=B-PER|SpaceAfter=No → B-PER"""
     if key is None:
         return cells[column]
     pairs = (pair.partition("=") for pair in cells[column].split("|"))

@@ -36,7 +36,7 @@ OF_REGION = "choices about a region and not about the text, left out"
 
 
 def holds(record: Any) -> bool:
-    """Whether this is a task of Label Studio."""
+    """Return whether this is a task of Label Studio."""
     return isinstance(record, Mapping) and isinstance(record.get("data"), Mapping) and _key(record) is not None
 
 
@@ -71,7 +71,7 @@ def suggest(
     labels: Mapping[str, float] | None = None,
     several: bool = False,
 ) -> dict[str, Any]:
-    """A task with a prediction: for the control `label` of type Labels, or for `choice` of type Choices.
+    """Return a task with a prediction: for the control `label` of type Labels, or for `choice` of type Choices.
 
     Its score is that of the least certain entity or label. `several`, whether a text may have several labels, changes
     nothing here.
@@ -89,7 +89,7 @@ def suggest(
 
 
 def carry(task: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The task with the other fields of its text in its data."""
+    """Return the task with the other fields of its text in its data."""
     data = task["data"]
     others = {name: value for name, value in fields.items() if name not in data or data[name] != value}
     names = free_names(others, data, before="row_")
@@ -106,7 +106,7 @@ def _key(record: Mapping[str, Any]) -> str | None:
 
 
 def _results(annotation: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
-    """The choices of an annotation and its labelled regions of a text; the others are answers to other tasks."""
+    """Return the choices of an annotation and its labelled regions of a text; the others are answers to other tasks."""
     results = []
     for part in annotation.get("result", []):
         if not isinstance(part, Mapping):
@@ -122,7 +122,7 @@ def _results(annotation: Mapping[str, Any], where: str) -> list[Mapping[str, Any
 
 
 def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Note], labelled: list[Any]) -> list[Any]:
-    """The labels of a choice, or an entity for every label of a region that is not one of `labelled` already."""
+    """Return the labels of a choice, or an entity for every label of a region that is not one of `labelled` already."""
     value, kind = part["value"], part["type"]
     names = value.get(kind) or []
     if kind == "taxonomy" and isinstance(names, list):  # paths: ["Place", "Port"]
@@ -145,7 +145,8 @@ def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Not
 
 
 def _offsets(value: Mapping[str, Any], kind: str, text: str, where: str) -> tuple[int, int] | None:
-    """The start and the end of a region in the text, in any unit; `None` where they are of another one, such as HTML.
+    """Return the start and the end of a region in the text, in any unit; `None` where they are of another one, such as
+    HTML.
 
     Raises `ValueError` where there are none.
     """

@@ -66,7 +66,7 @@ NO_TEXT = re.compile(r"\s*|[a-z]+://\S+|\S+@\S+|[\da-f-]{16,}|[\d.,:/ T+Z-]+|[\[
 
 
 def rows_of(data: Any, what: str, options: DataOptions, notes: list[Note]) -> list[tuple[str, Any]]:
-    """(place, record) pairs of labelled data in any form."""
+    """Return (place, record) pairs of labelled data in any form."""
     from boustro.tasks.data.tables import named_rows
 
     named = named_rows(data)
@@ -149,7 +149,7 @@ class RecordReader(Generic[T]):
         return examples
 
     def _made(self, record: Any, where: str, notes: list[Note], options: DataOptions) -> T:
-        """An example; its faults are said under the name that its column has."""
+        """Return an example; its faults are said under the name that its column has."""
         try:
             return self.make(record, where, notes)
         except ValueError as error:
@@ -166,7 +166,7 @@ class RecordReader(Generic[T]):
             refuse_delimiter(options, data)
 
     def _plain(self, named: list[tuple[str, Any]], notes: list[Note], options: DataOptions) -> list[tuple[str, Any]]:
-        """(place, record) pairs without a foreign form, under the names that the task reads, in code points."""
+        """Return (place, record) pairs without a foreign form, under the names that the task reads, in code points."""
         from boustro.tasks.data.annotations import plain_records, tool_of
 
         if self.annotated and named and tool_of(named[0][1]):
@@ -184,7 +184,7 @@ class RecordReader(Generic[T]):
 
 
 def texts_under(record: Mapping[str, Any], texts: Sequence[tuple[str, ...]], where: str) -> dict[str, str]:
-    """The texts of a record by their keys, the first of these rows of keys that it has.
+    """Return the texts of a record by their keys, the first of these rows of keys that it has.
 
     Raises `ValueError`, with the place, where a record has none of them, and for what is no text.
     """
@@ -199,7 +199,7 @@ def _say_keys(texts: Sequence[Sequence[str]]) -> str:
 
 
 def under_names(named: Named, options: DataOptions, texts: Sequence[str], gold: str) -> list[tuple[str, Any]]:
-    """(place, record) pairs with the columns that the options choose under the names that a task reads.
+    """Return (place, record) pairs with the columns that the options choose under the names that a task reads.
 
     Raises `OptionError` for another number of columns than of `texts`, and `ValueError` where a record lacks one.
     """
@@ -245,8 +245,8 @@ def ask_for_columns(named: Sequence[tuple[str, Any]], options: DataOptions, fiel
 def propose_columns(
     rows: Iterable[Mapping[Any, Any]], num_texts: int = 1, known: Sequence[str] = ()
 ) -> tuple[list[str], str | None]:
-    """The columns that are most likely the texts, where these are not known, and their label, by the first rows; none
-    where none is likely.
+    """Return the columns that are most likely the texts, where these are not known, and their label, by the first rows;
+    none where none is likely.
 
     A text has long cells, and often a name such as message; a label has short ones that come again.
     """
@@ -268,7 +268,7 @@ def propose_columns(
 def no_column(
     where: str, wanted: Sequence[str], rows: Iterable[Mapping[Any, Any]], found: Iterable[Any] = ()
 ) -> ValueError:
-    """The error for texts that are under other names, with the nearest name, or a proposal by the first rows;
+    """Return the error for texts that are under other names, with the nearest name, or a proposal by the first rows;
     `found` are the names of a table without rows."""
     some = list(islice(rows, LOOKED_AT))
     names = [str(name) for name in (found or (some or [{}])[0])]
@@ -278,7 +278,8 @@ def no_column(
 
 
 def say_columns(where: str, texts: Sequence[str], label: str | None = None) -> str:
-    """How columns are named: as options of a command, or as arguments in Python for data that are given there."""
+    """Return how columns are named: as options of a command, or as arguments in Python for data that are given
+    there."""
     if not texts and label is None:
         return ""
     if " of the given " in where or " of the data set" in where:
@@ -300,8 +301,8 @@ def _renamed(record: Mapping[str, Any], chosen: Mapping[str, str], where: str) -
 def guess_task(
     data: str | PathLike[str] | None, text_column: Sequence[str] = (), label_column: str | None = None
 ) -> str:
-    """The first task that a file of JSON, CSV or TSV suits, as `TASKS` says; the default task for any other file,
-    and where no record says more.
+    """Return the first task that a file of JSON, CSV or TSV suits, as `TASKS` says; the default task for any other
+    file, and where no record says more.
 
     A file whose columns of texts or labels are named is for texts or pairs.
     """
@@ -343,7 +344,8 @@ def guess_task(
 
 
 def _first_of(records: Sequence[Any]) -> Mapping[str, Any]:
-    """The first record, or the first question of the only one, which is SQuAD's; an empty one where there is none."""
+    """Return the first record, or the first question of the only one, which is SQuAD's; an empty one where there is
+    none."""
     with suppress(ValueError, StopIteration):
         if len(records) == 1 and isinstance(records[0], Mapping) and isinstance(records[0].get("data"), list):
             from boustro.tasks.questions.data import unfold

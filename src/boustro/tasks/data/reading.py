@@ -116,7 +116,7 @@ DEFAULT_TRAIN_DATA = TrainDataOptions()
 def named_columns(
     text_column: str | Sequence[str] = (), label_column: str | None = None, unlabelled: Unlabelled = False
 ) -> DataOptions:
-    """The options that name the columns of labelled texts and pairs."""
+    """Return the options that name the columns of labelled texts and pairs."""
     texts = (text_column,) if isinstance(text_column, str) else tuple(text_column)
     return DataOptions(text_column=texts, label_column=label_column, unlabelled=unlabelled)
 
@@ -132,13 +132,14 @@ KEPT = "columns"
 
 
 def named_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The `COLUMN_OPTIONS` that are given, as JSON holds them."""
+    """Return the `COLUMN_OPTIONS` that are given, as JSON holds them."""
     given = {name: options[name] for name in COLUMN_OPTIONS if options.get(name) not in (None, [])}
     return {n: list(v) if isinstance(v, tuple) else v for n, v in given.items() if v != getattr(DEFAULT_OPTIONS, n)}
 
 
 def named_in(data: Any) -> dict[str, Any]:
-    """The column that the texts of a file of answers of `boustro label` are from (`SHOWN_COLUMN`), as `named_of`."""
+    """Return the column that the texts of a file of answers of `boustro label` are from (`SHOWN_COLUMN`), as
+    `named_of`."""
     with suppress(TypeError, ValueError, AttributeError):
         for _, line in DataFile.of(data).source.look(1) if Path(data).is_file() else ():
             column = json.loads(line).get(SHOWN_COLUMN)
@@ -174,13 +175,13 @@ def name_of(data: Any) -> str:
 
 
 def as_dict(record: Any, *parts: Sequence[str]) -> Any:
-    """A tuple as the record that it stands for, where it has as many values as one of these rows of keys."""
+    """Return a tuple as the record that it stands for, where it has as many values as one of these rows of keys."""
     keys = next((keys for keys in parts if len(keys) == len(record)), ()) if isinstance(record, (list, tuple)) else ()
     return dict(zip(keys, record, strict=True)) if keys else record
 
 
 def missing_file(path: Path, expected: str) -> FileNotFoundError:
-    """The error for a file that does not exist, with the most similar name in its folder."""
+    """Return the error for a file that does not exist, with the most similar name in its folder."""
     return missing(str(path), "file", expected)
 
 
@@ -228,7 +229,7 @@ def with_accepted(records: Sequence[tuple[T, Any]]) -> list[tuple[T, Any]]:
 
 
 def unread_fields(record: Mapping[Any, Any], reads: Collection[str]) -> list[str]:
-    """The names of what a record says and a task does not read, but for what is about the record (`ABOUT`)."""
+    """Return the names of what a record says and a task does not read, but for what is about the record (`ABOUT`)."""
     rest = ((str(name), value) for name, value in record.items() if name not in reads)
     rest = ((name, value) for name, value in rest if (name, value) != (ANSWER_KEY, "accept"))
     full = (name for name, value in rest if value is not None and (not isinstance(value, Sized) or len(value)))
@@ -236,7 +237,7 @@ def unread_fields(record: Mapping[Any, Any], reads: Collection[str]) -> list[str
 
 
 def document_of(record: Mapping[Any, Any]) -> str:
-    """The document that a record is of; "" where it names none."""
+    """Return the document that a record is of; "" where it names none."""
     named = record.get("document")
     return "" if named is None else str(named)
 
@@ -280,7 +281,7 @@ class LabelledData:
     notes: list[Note]
 
     def counts(self) -> Counter[str]:
-        """The number of notes of each kind."""
+        """Return the number of notes of each kind."""
         return Counter(note.what for note in self.notes)
 
 

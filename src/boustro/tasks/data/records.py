@@ -105,12 +105,12 @@ def read_records(
 
 
 def is_text_pair(item: Any) -> bool:
-    """Whether this is a spaCy record: `(text, {"entities": ...})`."""
+    """Return whether this is a spaCy record: `(text, {"entities": ...})`."""
     return isinstance(item, (list, tuple)) and [type(part) for part in item] == [str, dict]
 
 
 def is_marked_text(item: Any) -> bool:
-    """Whether this is a text with its entities, `("Ada left.", [("Ada", "PER")])`, or without them, see
+    """Return whether this is a text with its entities, `("Ada left.", [("Ada", "PER")])`, or without them, see
     `labelled_text`."""
     return (
         isinstance(item, (list, tuple))
@@ -128,7 +128,8 @@ def _as_dict(record: Any, where: str) -> Any:
 
 
 def _given_spans(numbered: Iterable[tuple[int, Any]], options: DataOptions) -> Iterator[tuple[str, list[Span]]]:
-    """The texts in which units of offsets differ, each with its entities; what cannot be read is refused later."""
+    """Yield the texts in which units of offsets differ, each with its entities; what cannot be read is refused
+    later."""
     for _, record in numbered:
         text = _given_text(record, options) if isinstance(record, Mapping) else None
         if text is not None and not text.isascii():
@@ -147,7 +148,7 @@ def _given_text(record: Mapping[str, Any], options: DataOptions) -> str | None:
 def _sentences(
     record: Mapping[str, Any], where: str, document: str, options: DataOptions, unit: OffsetUnit, notes: list[Note]
 ) -> tuple[str, list[Sentence]]:
-    """The key of the labels, and the sentences of the record's words or text."""
+    """Return the key of the labels, and the sentences of the record's words or text."""
     chosen = None if options.word_column is None else str(options.word_column)
     words_key = _first_list(record, WORD_KEYS if chosen is None else (chosen,))
     text = _given_text(record, options)
@@ -206,7 +207,7 @@ def _words_sentence(
 
 
 def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> tuple[str, bool]:
-    """The key of the labels, and whether they are tags, one per word, or entities. It may have null."""
+    """Return the key of the labels, and whether they are tags, one per word, or entities. It may have null."""
     if options.tag_column is not None:
         key = str(options.tag_column)
         if key in record and record[key] is None:
@@ -228,7 +229,8 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
 
 
 def _spans_key(record: Mapping[str, Any], where: str) -> str | None:
-    """The key of the entities; one with entities comes before one with none, which another task may have left."""
+    """Return the key of the entities; one with entities comes before one with none, which another task may have
+    left."""
     keys = [key for key in SPAN_KEYS if _first_list(record, (key,), lambda rows: not _are_tags(rows))]
     full = [key for key in keys if as_rows(record[key])]
     if any(record[key] != record[full[0]] for key in full):
@@ -243,7 +245,7 @@ def _are_tags(rows: Sequence[Any]) -> bool:
 def _first_list(
     record: Mapping[str, Any], keys: Iterable[str], fits: Callable[[Sequence[Any]], bool] = lambda rows: True
 ) -> str | None:
-    """The first of these keys with a list that fits."""
+    """Return the first of these keys with a list that fits."""
     for key in keys:
         rows = as_rows(record.get(key))
         if isinstance(rows, (list, tuple)) and fits(rows):
@@ -331,8 +333,8 @@ def _places(text: str, labels: Any, place: str) -> list[tuple[str, int, int]]:
 
 
 def _rank(text: str, name: str, edges: Any, found: Iterable[tuple[str, int, int]], start: int) -> tuple[bool, ...]:
-    """The order of places of a name: whole words, parts of words that marks part, parts of words; of each kind, those
-    first that no other entity has."""
+    """Return the order of places of a name: whole words, parts of words that marks part, parts of words; of each kind,
+    those first that no other entity has."""
     first = start + len(name) - len(name.lstrip())
     last = first + len(name.strip())
     inside = any(begin < last and first < end for _, begin, end in found)
@@ -352,5 +354,5 @@ def _occurrences(text: str, name: str) -> list[int]:
 
 
 def _is_named(item: Any) -> bool:
-    """Whether an entity is given as its text and its label."""
+    """Return whether an entity is given as its text and its label."""
     return isinstance(item, (list, tuple)) and len(item) == 2 and all(isinstance(part, str) for part in item)

@@ -42,7 +42,7 @@ LABELS_ADVICE = (
 
 
 def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[[int, int], str]) -> Scheme:
-    """The given scheme, or for `auto` the detected one; sentences without tags are ignored.
+    """Return the given scheme, or for `auto` the detected one; sentences without tags are ignored.
 
     Raises `ValueError` for a tag outside the scheme, or outside all schemes; `place(i, j)` names word `j` of sentence
     `i` in the message.
@@ -70,7 +70,7 @@ def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[
 
 
 def tags_to_entities(tags: Sequence[str], scheme: Scheme) -> list[Entity]:
-    """The entities of one sentence; an invalid sequence is read as conlleval reads it."""
+    """Return the entities of one sentence; an invalid sequence is read as conlleval reads it."""
     if scheme == "io":
         tags = [tag if tag == "O" else f"I-{tag}" for tag in tags]
     elif scheme in AS_BIOES:
@@ -97,7 +97,7 @@ def encode_tags(entities: Iterable[Entity], num_words: int, scheme: Scheme) -> t
 
 
 def to_bio(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """One sentence's tags in BIO; invalid sequences are read as conlleval reads them."""
+    """Return one sentence's tags in BIO; invalid sequences are read as conlleval reads them."""
     return entities_to_bio(tags_to_entities(tags, scheme), len(tags))
 
 
@@ -107,7 +107,7 @@ def entities_to_bio(entities: Sequence[Entity], num_words: int) -> tuple[str, ..
 
 
 def invalid_tags(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
-    """(word, the reason and the repair) of every tag that its scheme does not allow there."""
+    """Return (word, the reason and the repair) of every tag that its scheme does not allow there."""
     valid = encode_tags(tags_to_entities(tags, scheme), len(tags), scheme)
     return [
         (position, f"{tag} {WHY[right[0]]}; read as {right}")
@@ -126,7 +126,7 @@ def flatten_entities(entities: Iterable[Entity]) -> tuple[Entity, ...]:
 
 
 def gold_entities(sentence: Sentence) -> tuple[Entity, ...]:
-    """A sentence's entities, over words: those that it names, overlapping or not, else what its BIO tags say.
+    """Return a sentence's entities, over words: those that it names, overlapping or not, else what its BIO tags say.
 
     Each label of a text is an entity that covers it.
     """
@@ -137,7 +137,7 @@ def gold_entities(sentence: Sentence) -> tuple[Entity, ...]:
 
 
 def _is_iob1(sentences: Sequence[Sentence]) -> bool:
-    """Whether every entity that does not follow one of its own type begins with I."""
+    """Return whether every entity that does not follow one of its own type begins with I."""
     pairs = (pair for s in sentences for pair in pairwise(("O", *(s.tags or ()))))
     return {tag[0] for before, tag in pairs if tag != "O" and before[2:] != tag[2:]} == {"I"}
 
@@ -166,7 +166,7 @@ BRACKETED = re.compile(r"(?:\([^()*]+)+\*?\)*|\*\)*")
 
 
 def with_letters(tags: Collection[str]) -> set[str]:
-    """The tags that look as if they had a letter of a scheme, in any spelling; also where others have none."""
+    """Return the tags that look as if they had a letter of a scheme, in any spelling; also where others have none."""
     prefixed = set()
     for spelling in SPELLINGS:
         matches = {tag: m["letter"].upper() for tag in tags if (m := spelling.fullmatch(tag.strip()))}
@@ -178,5 +178,5 @@ def with_letters(tags: Collection[str]) -> set[str]:
 
 
 def are_bracketed(tags: Collection[str]) -> bool:
-    """Whether the tags of a file are those of CoNLL-2012: `(PER*`, `*`, `*)`."""
+    """Return whether the tags of a file are those of CoNLL-2012: `(PER*`, `*`, `*)`."""
     return any(tag.startswith("(") for tag in tags) and all(BRACKETED.fullmatch(tag) for tag in tags)

@@ -41,7 +41,8 @@ DOCUMENTS = ("document", "document_id", "doc_id", "doc")
 
 
 def named_rows(data: Any) -> list[tuple[str, Any]] | None:
-    """(place, row) of a data set, also of one that is named, or a data frame; else `None`. Raises as `open_hub`."""
+    """Return (place, row) of a data set, also of one that is named, or a data frame; else `None`. Raises as
+    `open_hub`."""
     if isinstance(data, (str, PathLike)) and str(data).startswith(PREFIX):
         data = open_hub(str(data))
     if is_data_frame(data):
@@ -57,7 +58,7 @@ def read_hub(name: str, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
 
 
 def open_hub(name: str) -> Any:
-    """The `datasets.Dataset` named `hf:NAME[/CONFIGURATION][:SPLIT]`.
+    """Return the `datasets.Dataset` named `hf:NAME[/CONFIGURATION][:SPLIT]`.
 
     Raises `FileNotFoundError` if it is not found, and `ValueError` if a split must be named.
     """
@@ -94,12 +95,12 @@ def _dataset_rows(dataset: Any) -> Iterator[dict[str, Any]]:
 
 
 def columns_of(frame: Any) -> list[str]:
-    """The names of the columns of a data frame."""
+    """Return the names of the columns of a data frame."""
     return [str(name) for name in (frame.columns if is_pandas(frame) else arrow_table(frame).column_names)]
 
 
 def renamed(frame: Any, name: str, new: str) -> Any:
-    """A data frame with another name of a column."""
+    """Return a data frame with another name of a column."""
     return frame.rename(columns={name: new}) if is_pandas(frame) else arrow_table(frame).rename_columns({name: new})
 
 
@@ -144,7 +145,8 @@ def read_word_table(file: DataFile, options: DataOptions = DEFAULT_OPTIONS) -> R
 
 
 def rows_of_words(file: DataFile, options: DataOptions, notes: list[Note]) -> list[Any] | None:
-    """(number, row) of a table with a column of words; `None` in place of a blank row, and of a table without one."""
+    """Return (number, row) of a table with a column of words; `None` in place of a blank row, and of a table without
+    one."""
     try:
         table = file.open(None, options.delimiter, notes)
         if _named([key for key in table.keys if key], options.word_column, WORD_NAMES) is None:
@@ -168,7 +170,7 @@ class WordColumns(NamedTuple):
 
 
 def find_words(rows: Sequence[Any], options: DataOptions = DEFAULT_OPTIONS, tagged: bool = True) -> WordColumns | None:
-    """The columns of (number, row) pairs with one word each; `None` where they are no such rows.
+    """Return the columns of (number, row) pairs with one word each; `None` where they are no such rows.
 
     The column of the sentences has one of the usual names, or one value for all words of a sentence, or a value at its
     first word alone. Unless the data are known to be `tagged` a name is not enough: a column `sentence` may hold texts.
@@ -183,7 +185,7 @@ def find_words(rows: Sequence[Any], options: DataOptions = DEFAULT_OPTIONS, tagg
         return None
 
     def spell(column: str) -> bool:
-        """Whether the first words are those of the text in a column."""
+        """Return whether the first words are those of the text in a column."""
         text = "".join(cell_text(full[0][column]).split())
         return bool(text) and "".join(cell_text(row[word]) for row in full[: len(text)]).startswith(text)
 
@@ -201,14 +203,14 @@ def find_words(rows: Sequence[Any], options: DataOptions = DEFAULT_OPTIONS, tagg
 
 
 def _num_sentences(cells: Sequence[Any]) -> int:
-    """How many sentences a column parts words into; 0 where it does not, as its values come again elsewhere."""
+    """Return how many sentences a column parts words into; 0 where it does not, as its values come again elsewhere."""
     runs = [value for value, _ in groupby(str(cell) for cell in cells if not _is_empty(cell))]
     parts = 0 < len(runs) == len({*runs}) and 3 * len(runs) <= 2 * len(cells) and not _is_empty(cells[0])
     return len(runs) if parts else 0
 
 
 def _is_blank(row: TableRow) -> bool:
-    """Whether a row is empty, or has empty cells alone, as spreadsheets write it."""
+    """Return whether a row is empty, or has empty cells alone, as spreadsheets write it."""
     return row.is_blank or all(map(_is_empty, row.values()))
 
 
@@ -243,7 +245,7 @@ def _read_words(
 def group_words(
     rows: Sequence[Any], found: WordColumns, name: str, in_memory: bool = False
 ) -> Iterator[list[tuple[int, Any]]]:
-    """(number, row) of the words of each sentence.
+    """Yield (number, row) of the words of each sentence.
 
     A sentence is known by its document, where there is one, and its own name; a row without either belongs to the one
     before. A name may be the text of the sentence, which another one has too; equal sentences that follow each other
@@ -275,7 +277,8 @@ def group_words(
 
 
 def _equal_parts(group: list[Any], found: WordColumns, counters: Sequence[str]) -> tuple[list[list[Any]], bool]:
-    """The equal sentences that rows of one name are, and whether the name is the text that the words of each spell.
+    """Return the equal sentences that rows of one name are, and whether the name is the text that the words of each
+    spell.
 
     What tells them apart is this text, a blank row between them, or a column that counts the words of each.
     """
@@ -294,7 +297,7 @@ def _equal_parts(group: list[Any], found: WordColumns, counters: Sequence[str]) 
 
 
 def _counters(groups: Sequence[list[Any]], found: WordColumns) -> list[str]:
-    """The columns that count the words of each sentence, three at least in one of them."""
+    """Return the columns that count the words of each sentence, three at least in one of them."""
 
     def counts(column: str) -> bool:
         most = 0
@@ -310,13 +313,13 @@ def _counters(groups: Sequence[list[Any]], found: WordColumns) -> list[str]:
 
 
 def _whole(cell: Any) -> int:
-    """The whole number in a cell; -1 for anything else."""
+    """Return the whole number in a cell; -1 for anything else."""
     text = str(cell).removesuffix(".0")
     return int(text) if text.isdecimal() else -1
 
 
 def sentences_of(rows: Sequence[Any], found: WordColumns, name: str) -> Iterator[Sentence]:
-    """The words of a file alone, whatever their tags; raises as `group_words`, and for a missing word."""
+    """Yield the words of a file alone, whatever their tags; raises as `group_words`, and for a missing word."""
     for group in group_words(rows, found, name):
         words = [_cell(row[found.word], number, found.word, name, in_memory=False) for number, row in group]
         named = None if found.document is None else group[0][1][found.document]
@@ -329,7 +332,8 @@ def _place(number: int, name: str, in_memory: bool) -> str:
 
 
 def _cell(value: Any, number: int, column: str, name: str, in_memory: bool) -> str:
-    """The text of a cell; `ValueError`, with its place, for one without any, and for a number in a data frame."""
+    """Return the text of a cell; `ValueError`, with its place, for one without any, and for a number in a data
+    frame."""
     place = _place(number, name, in_memory)
     if in_memory and not isinstance(value, str):
         raise ValueError(
@@ -342,8 +346,8 @@ def _cell(value: Any, number: int, column: str, name: str, in_memory: bool) -> s
 
 
 def _named(columns: Sequence[str], given: int | str | None, names: Sequence[str]) -> str | None:
-    """The column that is given, or the first with one of the usual names; `None` for a number, which no column has as
-    its name. Raises `ValueError` for a given name that no column has."""
+    """Return the column that is given, or the first with one of the usual names; `None` for a number, which no column
+    has as its name. Raises `ValueError` for a given name that no column has."""
     if given is None:
         return _column(columns, names)
     if str(given) in columns or str(given).lstrip("-").isdigit():
@@ -352,7 +356,7 @@ def _named(columns: Sequence[str], given: int | str | None, names: Sequence[str]
 
 
 def _column(columns: Iterable[str], names: Iterable[str]) -> str | None:
-    """The first of these names that is a column, whatever its case and the marks between its words."""
+    """Return the first of these names that is a column, whatever its case and the marks between its words."""
     plain = {plain_name(column): column for column in reversed([*columns])}
     return next((plain[name] for name in map(plain_name, names) if name in plain), None)
 

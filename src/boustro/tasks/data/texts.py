@@ -132,7 +132,7 @@ def _several(record: Any) -> Any:
 
 
 def whole_text(text: str, document: str = "") -> Placed:
-    """All words of a text as one sentence, with their places."""
+    """Return all words of a text as one sentence, with their places."""
     parts = list(split_text(text, document))
     words = tuple(word for part in parts for word in part.sentence.words)
     spaces = tuple(space for part in parts for space in part.sentence.spaces or ())
@@ -221,7 +221,7 @@ TEXTS = {
 
 
 def _listed(value: Any) -> Any:
-    """The labels of a cell of a table, which has several as JSON: `["Food, drink", "late"]`; else the value."""
+    """Return the labels of a cell of a table, which has several as JSON: `["Food, drink", "late"]`; else the value."""
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         with contextlib.suppress(ValueError, RecursionError):
             labels = json.loads(value)
@@ -230,7 +230,7 @@ def _listed(value: Any) -> Any:
 
 
 def tidy_label(label: Any, where: str, notes: list[Note]) -> str:
-    """A label as text, without white space around it, which is noted; of a number or a boolean, with its value.
+    """Return a label as text, without white space around it, which is noted; of a number or a boolean, with its value.
 
     1.0 is the label 1: a data frame makes floats of whole numbers beside a missing one.
     """
@@ -244,7 +244,7 @@ def tidy_label(label: Any, where: str, notes: list[Note]) -> str:
 
 
 def is_label(value: Any) -> bool:
-    """Whether this names a label: a text, a number or a boolean."""
+    """Return whether this names a label: a text, a number or a boolean."""
     value = plain_value(value)
     if isinstance(value, float):
         return math.isfinite(value)
@@ -252,15 +252,15 @@ def is_label(value: Any) -> bool:
 
 
 def are_labels(value: Any) -> bool:
-    """Whether this is a list of labels, perhaps empty."""
+    """Return whether this is a list of labels, perhaps empty."""
     return isinstance(value, (list, tuple)) and all(map(is_label, value))
 
 
 def lists_labels(value: Any) -> bool:
-    """Whether this is a list of labels, and not empty."""
+    """Return whether this is a list of labels, and not empty."""
     return bool(value) and are_labels(value)
 
 
 def names_labels(value: Any) -> bool:
-    """Whether this names a label, or lists some, as doccano has topics under `label`."""
+    """Return whether this names a label, or lists some, as doccano has topics under `label`."""
     return is_label(value) or lists_labels(value)

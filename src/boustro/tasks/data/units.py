@@ -73,7 +73,7 @@ class Offsets:
     tuples: Sequence[tuple[str, ...]] = ()
 
     def find(self, record: Any) -> dict[tuple[str, ...], tuple[str, Span]]:
-        """The places of a record by their keys, each with its text; none of what is no such record."""
+        """Return the places of a record by their keys, each with its text; none of what is no such record."""
         record = as_dict(record, *self.tuples)
         given = record if isinstance(record, Mapping) else {}
         texts = next((keys for keys in self.texts if all(isinstance(given.get(key), str) for key in keys)), ())
@@ -87,19 +87,19 @@ class Offsets:
         return found
 
     def move(self, record: Any, keys: tuple[str, ...], span: Span) -> dict[str, Any]:
-        """The record with a place in code points."""
+        """Return the record with a place in code points."""
         ends = span.start, span.end
         moved = dict(zip(keys, ends, strict=True)) if keys[1:] else {keys[0]: ends}
         return {**as_dict(record, *self.tuples), **moved}
 
     def unit(self, records: Iterable[Any]) -> OffsetUnit:
-        """The unit of these records together; code points where all are converted already."""
+        """Return the unit of these records together; code points where all are converted already."""
         given = (record for record in records if not isinstance(record, InCodePoints))
         places = (place for record in given for place in self.find(record).values())
         return find_unit((text, [span]) for text, span in places if not text.isascii())  # there all units are equal
 
     def convert(self, record: Any, unit: OffsetUnit, where: str, notes: list[Note]) -> Any:
-        """The record with its places in code points; what is no place stays, and is refused later."""
+        """Return the record with its places in code points; what is no place stays, and is refused later."""
         places = {} if isinstance(record, InCodePoints) else self.find(record)
         for name, (text, span) in places.items():
             with suppress(ValueError):
@@ -115,7 +115,7 @@ class Offsets:
 
 
 def find_unit(given: Iterable[tuple[str, Sequence[Span]]]) -> OffsetUnit:
-    """The unit of a file, by all its texts with their entities."""
+    """Return the unit of a file, by all its texts with their entities."""
     votes = Counter(unit for text, spans in given for span in spans for unit in fitting(span, text))
     name = max(CODECS, key=lambda unit: votes[unit])  # the first of several
     return OffsetUnit(name, frozenset(unit for unit in CODECS if unit != name and votes[unit] == votes[name]))
@@ -127,13 +127,13 @@ def convert(spans: Sequence[Span], text: str, unit: OffsetUnit, where: str, note
 
 
 def fitting(span: Span, text: str) -> dict[str, tuple[int, int]]:
-    """The units that an entity fits, with its place in code points."""
+    """Return the units that an entity fits, with its place in code points."""
     places = {unit: place for unit in _units(text) if (place := _place(span, text, unit))}
     return {unit: place for unit, place in places.items() if _fits(span, text, *place)}
 
 
 def position(text: str, offset: int, unit: str) -> int | None:
-    """A position in a unit as one in code points; `None` inside a character and outside the text.
+    """Return a position in a unit as one in code points; `None` inside a character and outside the text.
 
     `position("🚀 up", 3, UTF_16)` is 2.
     """
@@ -148,7 +148,7 @@ def position(text: str, offset: int, unit: str) -> int | None:
 
 
 def same_letters(one: str, other: str) -> bool:
-    """Whether texts are equal but for white space, which Label Studio also writes as a backslash and an n."""
+    """Return whether texts are equal but for white space, which Label Studio also writes as a backslash and an n."""
     bare, other_bare = ("".join(text.replace("\\n", " ").split()) for text in (one, other))
     return bare == other_bare
 
@@ -188,7 +188,7 @@ def _fits(span: Span, text: str, start: int, end: int) -> bool:
 
 
 def is_edge(text: str, place: int) -> bool:
-    """Whether no word goes on from one character to the next: between them in `"a b"`, `"a."` and `"中国"`."""
+    """Return whether no word goes on from one character to the next: between them in `"a b"`, `"a."` and `"中国"`."""
     return not place or not IN_WORD.match(text, place - 1)
 
 
@@ -245,7 +245,7 @@ def parse_spans(given: Any, where: str) -> list[Span]:
 
 
 def as_rows(given: Any) -> Any:
-    """A list of dicts, also from a dict of lists, as data sets store it."""
+    """Return a list of dicts, also from a dict of lists, as data sets store it."""
     columns = list(given.values()) if isinstance(given, Mapping) else []
     if not all(isinstance(values, list) for values in columns) or len({len(values) for values in columns}) != 1:
         return given
@@ -269,8 +269,8 @@ def join_shared(parts: Sequence[Placed], spans: Sequence[Span], where: str, note
 
 
 def word_span(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
-    """The words [first, last + 1) that share a character with `[start, end)`; `None` for white space. `places` has each
-    word's characters, in order."""
+    """Return the words [first, last + 1) that share a character with `[start, end)`; `None` for white space. `places`
+    has each word's characters, in order."""
     first, last = bisect_right(places, start, key=lambda p: p[1]), bisect_left(places, end, key=lambda p: p[0])
     return (first, last) if first < last else None
 

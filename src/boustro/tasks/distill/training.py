@@ -135,7 +135,7 @@ def _examples(teacher: AnyTask, texts: Sequence[Any]) -> list[Any]:
 
 
 def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: bool) -> AnyTask:
-    """A task like the teacher, not trained yet, with the same labels."""
+    """Return a task like the teacher, not trained yet, with the same labels."""
     how, settings = asdict(options), teacher.plan.settings()
     kind = how.pop("head") or teacher.plan.head_kind
     if not options.head and head_class(kind).closed_form:
@@ -154,7 +154,7 @@ def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: boo
 
 
 def _soft_targets(teacher: AnyTask, examples: Sequence[Any]) -> Targets:
-    """The teacher's distributions for batches of the examples."""
+    """Return the teacher's distributions for batches of the examples."""
     head, inputs = teacher.fitted.head, teacher.fitted.inputs(examples, cached=True)
     mixed = mix_all(head, inputs.streams)
     head.eval()

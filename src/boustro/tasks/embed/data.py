@@ -43,7 +43,7 @@ class Alone(TextPair):
 
 
 def alone(text: str, where: str = "") -> Alone:
-    """The example of a text."""
+    """Return the example of a text."""
     return Alone(whole_text(text).sentence, EMPTY, (text, ""), where=where)
 
 
@@ -77,7 +77,8 @@ EMBEDDED = RecordReader(what="text or pair", make=_text_or_pair, fields=TASKS["e
 def read_texts_in_order(
     file: str | Path, column: str | None = None, notes: list[Note] | None = None, kept: Sequence[str] = ()
 ) -> Iterator[str]:
-    """The texts of a file in their order, empty ones too: lines, or the texts of JSON lines or of rows of a table.
+    """Yield the texts of a file in their order, empty ones too: lines, or the texts of JSON lines or of rows of a
+    table.
 
     Args:
         column: The key or column of the text; by default text or sentence.

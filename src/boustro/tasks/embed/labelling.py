@@ -57,7 +57,7 @@ class WordFrequencies:
         return cls(counts)
 
     def weights(self, sentence: Sentence, smoothing: float = SMOOTHING) -> np.ndarray:
-        """(N,) a / (a + p(w)), float32; 1 for a word that was never seen."""
+        """Return (N,) a / (a + p(w)), float32; 1 for a word that was never seen."""
         seen = np.array([self.counts[word.lower()] for word in sentence.words], np.float64)
         return (smoothing / (smoothing + seen / self.total)).astype(np.float32)
 
@@ -113,7 +113,7 @@ class VectorLabelling(Labelling):
     def score(
         self, examples: Sequence[TextPair], answers: Sequence[Answer], signature: dict[str, str]
     ) -> CorrelationScore:
-        """The correlation of cosines with scores; `ValueError` for an example without a score."""
+        """Return the correlation of cosines with scores; `ValueError` for an example without a score."""
         without = next((e for e in examples if e.score is None), None)
         if without is not None:
             raise ValueError(f"{without.where or data_name(examples)}: no score, so there is nothing to compare with")
@@ -140,7 +140,7 @@ class PairVectorLabelling(VectorLabelling):
         return super().learn(examples, options)
 
     def targets(self, examples: Sequence[TextPair]) -> Targets:
-        """The scores of a batch, or `None` where it has a pair without one."""
+        """Return the scores of a batch, or `None` where it has a pair without one."""
         scores = np.array([np.nan if e.score is None else e.score for e in examples], np.float32)
 
         import torch
@@ -153,5 +153,5 @@ class PairVectorLabelling(VectorLabelling):
 
 
 def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(n, m) between rows (n, d) and (m, d); 0 for a zero vector."""
+    """Return (n, m) between rows (n, d) and (m, d); 0 for a zero vector."""
     return unit(first) @ unit(second).T

@@ -39,7 +39,7 @@ ANY_TEXTS = ("a", "b")
 
 
 def as_one_alone(given: str, name: str) -> list[InputPart]:
-    """The whole text as one example, without another text."""
+    """Return the whole text as one example, without another text."""
     placed = whole_text(given, name)
     return [InputPart(Alone(placed.sentence, EMPTY, (given, "")), placed.places)]
 
@@ -86,7 +86,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
         return answers
 
     def _unknown(self, examples: Sequence[TextPair], cached: bool) -> set[int]:
-        """The numbers of the examples with words whose first text has none that the table knows."""
+        """Return the numbers of the examples with words whose first text has none that the table knows."""
         inputs, unknown = self.fitted.inputs(examples, cached), set()
         for number, example in enumerate(examples):
             rows = inputs.arrays(np.array([number]))[0][: len(example.first)]
@@ -122,7 +122,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
     ) -> Any:
-        """The vectors of texts; the arguments are those of sentence-transformers.
+        """Return the vectors of texts; the arguments are those of sentence-transformers.
 
         Args:
             sentences: A text, or any iterable of texts, each of any length.
@@ -153,7 +153,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
         return vectors[0] if single else vectors
 
     def similarity(self, first: Any, second: Any) -> np.ndarray:
-        """(n, m) cosines between texts, or between vectors that `encode` gave."""
+        """Return (n, m) cosines between texts, or between vectors that `encode` gave."""
         return cosines(self._vectors(first), self._vectors(second))
 
     def _vectors(self, given: Any) -> np.ndarray:
@@ -164,7 +164,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
         return np.atleast_2d(given)
 
     def result(self, answer: InputAnswer[str]) -> np.ndarray:
-        """(width,) the vector."""
+        """Return (width,) the vector."""
         ((_, vector_answer),) = answer.parts
         assert isinstance(vector_answer, VectorAnswer) and vector_answer.vector is not None
         return vector_answer.vector
@@ -197,7 +197,7 @@ class NearestTexts:
 
 
 def nearest_texts(model: SentenceEncoder, texts: Sequence[str], queries: Sequence[str], top: int) -> list[NearestTexts]:
-    """The `top` texts for each query; of equals the earlier. Texts without words are never found.
+    """Return the `top` texts for each query; of equals the earlier. Texts without words are never found.
 
     Raises `ValueError` for a query without words, and for one without a word that a table of words knows.
     """

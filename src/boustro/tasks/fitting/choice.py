@@ -40,8 +40,8 @@ def fit_best(plan: Plan[Any], head: str | None, given: Examples, seed: int, seco
 
 
 def plans_to_choose(plan: Plan[Any], head: str | None) -> list[Plan[Any]]:
-    """The plan; and where neither a kind of head nor an option of it was asked for, those with the other kinds that
-    `choose_head` tries."""
+    """Return the plan; and where neither a kind of head nor an option of it was asked for, those with the other kinds
+    that `choose_head` tries."""
     if head is not None or plan.head_options != head_kind(plan.head_kind).options():
         return [plan]
     plans = [plan]
@@ -132,7 +132,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
 
 
 def _solved_at_once(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> bool:
-    """Whether a plan's head is solved at once and suits the examples."""
+    """Return whether a plan's head is solved at once and suits the examples."""
     with suppress(ValueError):
         return head_class(plan.head_kind).closed_form and bool(with_head(begun, plan, data))
     return False

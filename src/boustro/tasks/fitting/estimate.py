@@ -51,7 +51,7 @@ LITTLE = 2.0
 def answers_left_out(
     fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarray, np.ndarray]], share: float = 1.0
 ) -> dict[int, Answer]:
-    """The answer for each example of the parts left out, by a head that learned a share of what was kept.
+    """Return the answer for each example of the parts left out, by a head that learned a share of what was kept.
 
     `parts` are (kept, left out) numbers of `data.gold`.
     """
@@ -83,7 +83,7 @@ def _in_groups(groups: np.ndarray, numbers: np.ndarray, seed: tuple[int, int]) -
 
 
 def _within(data: TrainingSet, some: np.ndarray) -> TrainingSet:
-    """Some of the gold examples alone."""
+    """Return some of the gold examples alone."""
     reread, others = data.reread, np.setdiff1d(data.numbers, some)
     further = reread and (lambda inner: reread(np.concatenate([others, some[inner]])).keep(some))
     gold, whole = [data.gold[n] for n in some], cache(partial(data.kin, some))
@@ -118,7 +118,7 @@ def estimate(
 
 
 def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chosen: int) -> dict[str, Any]:
-    """The facts of an estimate by so many parts; `ValueError` where one of them cannot be learned or judged."""
+    """Return the facts of an estimate by so many parts; `ValueError` where one of them cannot be learned or judged."""
     parts = list(data.parts(chosen))
     tested = [data.gold[n] for n in sorted(n for _, left in parts for n in left.tolist())]
     groups = drawn_together(tested)
@@ -142,8 +142,8 @@ def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chose
 
 
 def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
-    """The scores of TF-IDF and logistic regression on the same parts, and of the names of labels alone, where a whole
-    text has labels."""
+    """Return the scores of TF-IDF and logistic regression on the same parts, and of the names of labels alone, where a
+    whole text has labels."""
     from boustro.heads.words import fit_words
     from boustro.tasks.labellings.texts import TextLabelling
 

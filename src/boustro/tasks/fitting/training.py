@@ -54,7 +54,7 @@ UNREAD = "sentences without labels, not read, because no labelled sentence is re
 
 
 def fit_head(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) -> Fitted:
-    """A head that learned from examples, see `Task.fit`; what is asked of it `then` is in its record."""
+    """Return a head that learned from examples, see `Task.fit`; what is asked of it `then` is in its record."""
     plan = _settled(plan, given)
     Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
     if given.weak:
@@ -101,8 +101,8 @@ def fit_head(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] =
 def train_companions(
     fitted: Fitted, data: TrainingSet, held: DevSet | None
 ) -> tuple[Fitted, dict[str, Any], dict[str, int]]:
-    """A model with what stands beside its head, facts for its record, and notices of what too few examples taught
-    nothing."""
+    """Return a model with what stands beside its head, facts for its record, and notices of what too few examples
+    taught nothing."""
     facts, notices = {}, {}
     for other in fitted.plan.companions:
         try:
@@ -154,7 +154,7 @@ def fit_many(
 
 
 def _settled(plan: Plan[Any], given: Examples) -> Plan[Any]:
-    """The plan with what its options leave to the examples."""
+    """Return the plan with what its options leave to the examples."""
     return plan.config.settled(plan, [e for e in given.train if e.is_labelled], bool(given.weak))
 
 
@@ -193,7 +193,7 @@ def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[BegunTr
 
 
 def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
-    """The labelling of examples, and of the labels that the options name."""
+    """Return the labelling of examples, and of the labels that the options name."""
     types = getattr(plan.config, "types", ())
     return make_labelling(plan.head_kind, examples, plan.head_options, types).for_config(plan.config)
 
@@ -237,7 +237,7 @@ def learned_languages(plan: Plan[Any], examples: Sequence[Any]) -> dict[str, lis
 def _read_training(
     plan: Plan[Any], labelling: Labelling, given: Examples, train: list[Any], seed: int
 ) -> tuple[Plan[Any], TrainingSet, dict[str, int]]:
-    """The features of what is learned from, the plan with the reader of what is answered later, and notices."""
+    """Return the features of what is learned from, the plan with the reader of what is answered later, and notices."""
     read, unread = list(given.train), []
     if len(given.train) > len(train):  # what no labelled sentence is read with is not encoded
         read = []
@@ -274,8 +274,8 @@ def _read_training(
 def read_names(
     reader: Reader, plan: Plan[Any], labelling: Labelling, train: Sequence[Any], unlabelled: Sequence[Any]
 ) -> tuple[NamedLabels | None, dict[str, int]]:
-    """The names or descriptions of labels as a head `takes_names`, of those that say something, with texts that have no
-    label; and notices.
+    """Return the names or descriptions of labels as a head `takes_names`, of those that say something, with texts that
+    have no label; and notices.
 
     `None` where no vector of a text is read. Raises `ValueError` for descriptions that nothing reads, and for those of
     other labels alone.
@@ -346,7 +346,7 @@ def _refuse_weak(plan: Plan[Any]) -> None:
 
 
 def new_head(plan: Plan[Any], labelling: Labelling, train: Sequence[Any], side: int = 0) -> Head:
-    """A head of the plan's kind, untrained, for what these examples teach and the vectors of the reader."""
+    """Return a head of the plan's kind, untrained, for what these examples teach and the vectors of the reader."""
     return make_head(
         plan.head_kind,
         plan.head_options.for_data(labelling.longest(train)),
@@ -357,12 +357,12 @@ def new_head(plan: Plan[Any], labelling: Labelling, train: Sequence[Any], side: 
 
 
 def read_plainly(plan: Plan[Any], labelling: Labelling, examples: Sequence[Any]) -> TrainingFeatures:
-    """The features of training examples, read as those are that are answered later."""
+    """Return the features of training examples, read as those are that are answered later."""
     return TrainingFeatures(plan.reader, plan.reader.read(examples, cached=True, side=labelling.side(examples)))
 
 
 def scores_of(fitted: Fitted, held: DevSet) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The scores of a model on the development set, and how calibrated its answers there are."""
+    """Return the scores of a model on the development set, and how calibrated its answers there are."""
     from boustro.tasks.calibrate import calibration
 
     answers = fitted.answers(held.ask(fitted.head), held.examples)
@@ -382,7 +382,7 @@ WEAK_FOLDS = 3  # each fold trains a head for each weight
 def train_stages(
     like: Fitted, data: TrainingSet, numbers: np.ndarray | None = None, weak: np.ndarray | None = None
 ) -> Solved:
-    """A head like that of a model, trained on the examples with these numbers, by default all but the weak ones.
+    """Return a head like that of a model, trained on the examples with these numbers, by default all but the weak ones.
 
     It learns from weak ones (all, or those with the numbers `weak`) first, where their weight is above 0.
     """
@@ -404,7 +404,7 @@ def train_stages(
 
 
 def _run(plan: Plan[Any], data: TrainingSet, options: HeadOptions, chosen: np.ndarray | None, **how: Any) -> HeadRun:
-    """A head that learns the examples with these numbers, by default all gold ones."""
+    """Return a head that learns the examples with these numbers, by default all gold ones."""
     examples = data.gold if chosen is None else [data.examples[n] for n in chosen]
     how = {"seed": data.seed, "kin": partial(data.kin, chosen), "named": data.named} | how
     different = num_different(examples, FEW_EXAMPLES)
@@ -412,7 +412,7 @@ def _run(plan: Plan[Any], data: TrainingSet, options: HeadOptions, chosen: np.nd
 
 
 def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Fitted:
-    """A model like the fitted one, trained on the gold examples with the numbers `kept`, and on weak ones.
+    """Return a model like the fitted one, trained on the gold examples with the numbers `kept`, and on weak ones.
 
     Weak examples with the text of a gold one that is not kept are left out.
     """
@@ -455,7 +455,7 @@ def letters_of(example: Any) -> tuple[str, ...]:
 
 
 def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str, float]]:
-    """The weight of weak examples, and the score of each that was tried; among equals the smallest.
+    """Return the weight of weak examples, and the score of each that was tried; among equals the smallest.
 
     `fitted` has an untrained head. Raises `ValueError` for fewer than two gold examples.
     """

@@ -59,12 +59,12 @@ SPOKEN = "+#%&@<>=$€£¥"
 
 
 def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labelling]:
-    """The labelling of heads that learn this, a key of `LEARNED`, from these examples."""
+    """Return the labelling of heads that learn this, a key of `LEARNED`, from these examples."""
     return named(f"boustro.tasks.{LEARNED[learned]}").suiting(examples)
 
 
 def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions, types: Sequence[str] = ()) -> Labelling:
-    """The labelling that a kind of head learns from the training data and from the `types` that options name;
+    """Return the labelling that a kind of head learns from the training data and from the `types` that options name;
     `ValueError` for data that do not suit it."""
     learned = labelling_class(head_kind(kind).labelling, examples)
     examples = [*examples, *learned.named(types)]
@@ -75,7 +75,7 @@ def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions, typ
 
 
 def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:
-    """A saved labelling; `own` is what else its `to_dict` has. `ValueError` for an unknown scheme."""
+    """Return a saved labelling; `own` is what else its `to_dict` has. `ValueError` for an unknown scheme."""
     name = choose(scheme if isinstance(scheme, str) else repr(scheme), SAVED, "labelling")
     refuse_no_texts(labels, "label")
     values = own.pop("values", ())
@@ -88,7 +88,7 @@ def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:
 
 
 def values_of(examples: Sequence[Any]) -> dict[str, Any]:
-    """The labels that are no texts, as they were given, by their names.
+    """Return the labels that are no texts, as they were given, by their names.
 
     Raises `ValueError`, with two of them, where some are texts, numbers or booleans and others are not.
     """
@@ -109,12 +109,14 @@ def values_of(examples: Sequence[Any]) -> dict[str, Any]:
 
 
 def readable(name: str) -> str:
-    """The words of a name: "card_arrival", "cardArrival" and "card-arrival" are "card arrival", and "C++" is "C++"."""
+    """Return the words of a name: "card_arrival", "cardArrival" and "card-arrival" are "card arrival", and "C++" is
+    "C++"."""
     parted = re.sub(rf"(?<=[{LOWER}])(?=[{UPPER}])|(?<=[^\W\d_])(?=\d)|_", " ", unicodedata.normalize("NFC", name))
     return " ".join(re.findall(rf"[\w{SPOKEN}][\w{SPOKEN}{EXTENDERS}]*", parted))
 
 
 def says_nothing(text: str) -> bool:
-    """Whether no word of a name has a meaning: all are numbers, marks, single letters of an alphabet, or `VAGUE`."""
+    """Return whether no word of a name has a meaning: all are numbers, marks, single letters of an alphabet, or
+    `VAGUE`."""
     words = [word for word in readable(text).lower().split() if word.strip(SPOKEN)]
     return all(word.strip(SPOKEN).isdigit() or (len(word) == 1 and word.isascii()) or word in VAGUE for word in words)

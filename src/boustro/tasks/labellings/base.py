@@ -81,11 +81,11 @@ class Units(ABC):
         return named | {name: getattr(self, name) for name in REPORTED_FACTS}
 
     def words(self, example: Any) -> Sequence[str]:
-        """The words that entities are over."""
+        """Return the words that entities are over."""
         return example.words or ("",)
 
     def spaces(self, example: Any) -> list[bool]:
-        """Whether a space stands before each of the words, as the text was given where that is known."""
+        """Return whether a space stands before each of the words, as the text was given where that is known."""
         words = example.words or ("",)
         given = [part.spaces for part in example.parts]
         known = [spaces for spaces in given if spaces is not None]
@@ -100,41 +100,41 @@ class Units(ABC):
 
     @abstractmethod
     def gold(self, example: Any) -> list[Entity]:
-        """The reference, each entity once."""
+        """Return the reference, each entity once."""
 
     def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
-        """The answer, with scores."""
+        """Return the answer, with scores."""
         return answer.entities
 
     def reference(self, example: Any) -> str:
-        """The reference as text."""
+        """Return the reference as text."""
         return ", ".join(e.label for e in self.gold(example))
 
     def describe_answer(self, example: Any, answer: Answer) -> str:
-        """The answer as text."""
+        """Return the answer as text."""
         return ", ".join(e.label for e in self.found(example, answer))
 
     def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
-        """(N, C): what `statistic` needs of every example."""
+        """Return (N, C): what `statistic` needs of every example."""
         predicted = [self.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
         from boustro.metrics.significance import entity_counts
 
         return entity_counts([self.gold(example) for example in examples], predicted)
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> float:
-        """The score in tables, in percent."""
+        """Return the score in tables, in percent."""
         values = self.values(examples, answers)
         return float(self.statistic(values[None], np.ones((1, len(values))))[0, 0])
 
     def credits(self, values: np.ndarray) -> np.ndarray:
-        """(N,) how right the answer for each example is, from 0 to 1."""
+        """Return (N,) how right the answer for each example is, from 0 to 1."""
         gold, predicted, both = values.T[:3]
         return np.where(gold + predicted > 0, 2 * both / np.maximum(gold + predicted, 1), 1.0)
 
     def right(
         self, gold: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]], values: np.ndarray
     ) -> list[list[bool]]:
-        """Whether each of the entities that were found is right, example by example."""
+        """Return whether each of the entities that were found is right, example by example."""
         return [[entity in wanted for entity in got] for wanted, got in zip(gold, predicted, strict=True)]
 
     def check_data(self, name: str, examples: Sequence[Any]) -> None:
@@ -168,13 +168,14 @@ class Labelling(ABC):
 
     @classmethod
     def suiting(cls, examples: Sequence[Any]) -> "type[Labelling]":
-        """The labelling for these examples: this one, or a variant of it where they are labelled in another way."""
+        """Return the labelling for these examples: this one, or a variant of it where they are labelled in another
+        way."""
         return cls
 
     @classmethod
     @abstractmethod
     def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "Labelling":
-        """The labels of the training set; `ValueError` for data without any."""
+        """Return the labels of the training set; `ValueError` for data without any."""
 
     @classmethod
     def named(cls, types: Sequence[str]) -> list[Any]:
@@ -210,7 +211,7 @@ class Labelling(ABC):
         return self
 
     def gold_labels(self, examples: Sequence[Any]) -> list[str]:
-        """All labels of the reference, in order."""
+        """Return all labels of the reference, in order."""
         return []
 
     def unknown(self, examples: Sequence[Any]) -> dict[str, int]:
@@ -233,7 +234,7 @@ class Labelling(ABC):
         return None
 
     def judge(self, examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[list[float], list[bool]]:
-        """The probability of each thing answered, and whether it is right; nothing where answers have none."""
+        """Return the probability of each thing answered, and whether it is right; nothing where answers have none."""
         return [], []
 
     def calibrate(self, outputs: Sequence[Any], examples: Sequence[Any]) -> None:
@@ -245,7 +246,7 @@ class Labelling(ABC):
         return None
 
     def side(self, examples: Sequence[Any]) -> np.ndarray | None:
-        """(all words of all parts of the examples, F) float32: features of words that are not the encoder's."""
+        """Return (all words of all parts of the examples, F) float32: features of words that are not the encoder's."""
         return None
 
     @abstractmethod
@@ -254,7 +255,7 @@ class Labelling(ABC):
 
     @abstractmethod
     def read(self, output: Any, example: Any) -> Answer:
-        """The head's output for one example, as an answer."""
+        """Return the head's output for one example, as an answer."""
 
     def result(self, answer: Answer) -> Any:
         """Return what `predict` gives for an input with one example, by its answer."""

@@ -39,7 +39,7 @@ class NumberUnits(Units):
         return shown_number(answer.value or 0.0)
 
     def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
-        """(N, 2): the reference and the answer."""
+        """Return (N, 2): the reference and the answer."""
         pairs = zip(examples, answers, strict=True)
         return np.array([(example.score, answer.value) for example, answer in pairs], float).reshape(-1, 2)
 
@@ -93,7 +93,7 @@ class ScoreLabelling(Labelling):
         return Answer(value=output * self.deviation + self.mean)
 
     def result(self, answer: Answer) -> float:
-        """The score."""
+        """Return the score."""
         return float(answer.value or 0.0)
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> CorrelationScore:

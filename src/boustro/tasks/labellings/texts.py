@@ -70,7 +70,7 @@ class TextLabelling(Labelling):
         return super().to_dict() | ({} if self.least is None else {"least": self.least}) | english
 
     def is_unread(self, example: Any) -> bool:
-        """Whether an example has no label for its language."""
+        """Return whether an example has no label for its language."""
         return self.english and language_of_words(example.words) is not None
 
     @property
@@ -87,7 +87,7 @@ class TextLabelling(Labelling):
 
     @classmethod
     def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "TextLabelling":
-        """The labels of the training set in alphabetical order."""
+        """Return the labels of the training set in alphabetical order."""
         label_counts = Counter(s.label for s in examples if s.label is not None)
         labels = sorted(label_counts)
         if len(labels) < 2:
@@ -108,7 +108,7 @@ class TextLabelling(Labelling):
         return part
 
     def _balanced(self, examples: Sequence[Any]) -> np.ndarray:
-        """(C,) the weights with which every label that examples have counts the same; 0 for the others."""
+        """Return (C,) the weights with which every label that examples have counts the same; 0 for the others."""
         label_counts = Counter(self.gold_labels(examples))
         counts = np.array([label_counts[label] for label in self.labels])
         present = counts > 0
@@ -126,7 +126,7 @@ class TextLabelling(Labelling):
         return {what: count for what, count in counts.items() if count}
 
     def ids(self, examples: Sequence[Any]) -> np.ndarray:
-        """(S,) class ids, or (S, C) membership: what a head learns."""
+        """Return (S,) class ids, or (S, C) membership: what a head learns."""
         number = {label: i for i, label in enumerate(self.labels)}
         return np.array([number[label] for label in self.gold_labels(examples)], np.int64)
 
@@ -141,7 +141,7 @@ class TextLabelling(Labelling):
 
     @staticmethod
     def log_probabilities(scores: np.ndarray) -> np.ndarray:
-        """(S, C) scores as log softmax."""
+        """Return (S, C) scores as log softmax."""
         shifted = scores - scores.max(1, keepdims=True)
         return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
 
@@ -173,7 +173,7 @@ class TextLabelling(Labelling):
         return [score for *_, score in given], right
 
     def result(self, answer: Answer) -> Label:
-        """The most probable label."""
+        """Return the most probable label."""
         return Label.of(answer, self.values)
 
     def score(
@@ -198,7 +198,7 @@ class LabelSetLabelling(TextLabelling):
 
     @classmethod
     def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "LabelSetLabelling":
-        """The labels of the training set in alphabetical order; a text with one `label` has that one."""
+        """Return the labels of the training set in alphabetical order; a text with one `label` has that one."""
         labels = sorted({label for s in examples for label in label_set(s)})
         if not labels:
             raise ValueError(f"{data_name(examples)}: no label, so there is nothing to learn")
@@ -226,7 +226,7 @@ class LabelSetLabelling(TextLabelling):
 
     @staticmethod
     def log_probabilities(scores: np.ndarray) -> np.ndarray:
-        """(S, C): the scores themselves, log-odds; the labels are independent."""
+        """Return (S, C): the scores themselves, log-odds; the labels are independent."""
         return scores
 
     def soften(self, scores: np.ndarray) -> Any:
@@ -258,7 +258,7 @@ class LabelSetLabelling(TextLabelling):
         return Answer(chosen, scores, entities, probabilities)
 
     def result(self, answer: Answer) -> LabelSet:
-        """All labels of the text."""
+        """Return all labels of the text."""
         return LabelSet.of(answer, self.values)
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> LabelSetScore:
@@ -281,7 +281,7 @@ class MarkedLabelling(TextLabelling):
         return cls
 
     def side(self, examples: Sequence[Any]) -> np.ndarray:
-        """(all words of all examples, places)."""
+        """Return (all words of all examples, places)."""
         rows = np.zeros((sum(map(len, examples)), len(examples[0].marks) if examples else 0), np.float32)
         begin = 0
         for example in examples:

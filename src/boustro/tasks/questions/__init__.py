@@ -35,12 +35,12 @@ class SpanAnswer:
     best: tuple["SpanAnswer", ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Its own fields, without the other spans, as JSON can hold them."""
+        """Return its own fields, without the other spans, as JSON can hold them."""
         return {"answer": self.text, "start": self.start, "end": self.end, "score": short_score(self.score)}
 
 
 def whole_context(given: Question, name: str) -> list[InputPart]:
-    """The whole context as one example."""
+    """Return the whole context as one example."""
     return [InputPart(given, given.places)]
 
 
@@ -85,7 +85,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     @overload
     def predict(self, given: Iterable[GivenQuestion], context: None = None) -> list[SpanAnswer]: ...
     def predict(self, given: Any, context: str | None = None) -> SpanAnswer | list[SpanAnswer]:
-        """The answer to a question, or to several.
+        """Return the answer to a question, or to several.
 
         Args:
             given: A question; or a (question, context) pair, a dict with these keys, or any iterable of such.
@@ -97,7 +97,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
         return super().predict(inputs)
 
     def result(self, answer: InputAnswer[Question]) -> SpanAnswer:
-        """The most probable span, or no answer."""
+        """Return the most probable span, or no answer."""
         ((_, raw_answer),) = answer.parts
         best = tuple(SpanAnswer(e.text, e.start, e.end, e.score or 0.0) for e in answer.entities)
         if raw_answer.tags == (NO_ANSWER,):

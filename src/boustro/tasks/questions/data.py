@@ -71,7 +71,7 @@ class Question(Example):
         return self.text
 
     def passage(self, start: int, end: int) -> str:
-        """The text of these words of the context, half-open."""
+        """Return the text of these words of the context, half-open."""
         return self.text[self.places[start][0] : self.places[end - 1][1]]
 
 
@@ -98,7 +98,8 @@ def read_questions(
 
 
 def as_question(given: Any, place: str) -> Question:
-    """A question with its context, from a dict or a pair of texts; `ValueError`, with the place, for anything else.
+    """Return a question with its context, from a dict or a pair of texts; `ValueError`, with the place, for anything
+    else.
 
     Answers are not read.
     """
@@ -129,7 +130,7 @@ def _records(data: QuestionData, what: str, options: DataOptions, notes: list[No
 
 
 def unfold(records: Sequence[tuple[str, Any]], name: str) -> Iterable[tuple[str, Any]]:
-    """The (place, record) pairs of a file, or the questions of its only record, which is SQuAD's."""
+    """Return the (place, record) pairs of a file, or the questions of its only record, which is SQuAD's."""
     whole = records[0][1] if len(records) == 1 else None
     return _flatten(whole, name) if isinstance(whole, Mapping) and "data" in whole else records
 
@@ -178,14 +179,15 @@ def _with_answers(record: Any, where: str, notes: list[Note]) -> Question:
 
 
 def _standing(text: str, answer: str, start: int) -> tuple[str, int]:
-    """The unit in which an answer stands at its offset, and where that is; code points where it stands in none."""
+    """Return the unit in which an answer stands at its offset, and where that is; code points where it stands in
+    none."""
     places = ((unit, position(text, start, unit)) for unit in CODECS)
     stands = ((unit, place) for unit, place in places if place is not None and text.startswith(answer, place))
     return next(stands, (CODE_POINTS, start))
 
 
 def _answer(item: Any, where: str) -> tuple[str, int]:
-    """The text of an answer without white space around it, and its start."""
+    """Return the text of an answer without white space around it, and its start."""
     start = item.get("start", item.get("answer_start")) if isinstance(item, Mapping) else None
     text = item.get("text") if isinstance(item, Mapping) else None
     if not isinstance(text, str) or not text.strip() or isinstance(start, bool) or not isinstance(start, int):

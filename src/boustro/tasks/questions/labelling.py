@@ -72,7 +72,7 @@ def stem(word: str) -> str:
 
 
 def stem_weights(contexts: Iterable[Sequence[str]]) -> dict[str, float]:
-    """The weights below 1 of frequent stems: log(1 / share of contexts), in units of log(1 / RARE)."""
+    """Return the weights below 1 of frequent stems: log(1 / share of contexts), in units of log(1 / RARE)."""
     stem_sets = [{stem(word) for word in words} for words in contexts]
     counts = Counter(s for stems in stem_sets for s in stems)
     weights = {s: math.log((len(stem_sets) + 1) / (n + 0.5)) / -math.log(RARE) for s, n in counts.items()}
@@ -101,7 +101,7 @@ def read_contexts_once(words: tuple[str, ...]) -> TextFacts:
 
 
 def question_kind(lower: Sequence[str]) -> int:
-    """The first question word's number; see `QUESTION_KINDS`."""
+    """Return the first question word's number; see `QUESTION_KINDS`."""
     for word, following in zip(lower, [*lower[1:], ""], strict=True):
         if word == "how":
             return HOW_MANY if following in AMOUNTS else HOW
@@ -111,7 +111,8 @@ def question_kind(lower: Sequence[str]) -> int:
 
 
 def match_features(question: tuple[str, ...], context: tuple[str, ...], weights: Mapping[str, float]) -> np.ndarray:
-    """(k + n, F) float32: the words of the question, then those of the context. `weights` are of `stem_weights`."""
+    """Return (k + n, F) float32: the words of the question, then those of the context. `weights` are of
+    `stem_weights`."""
     asked, told = read_contexts_once(question), read_contexts_once(context)
     kind = question_kind(asked.lower)
     kinds = np.zeros((len(question) + len(context), OTHER + 1), np.float32)
@@ -135,7 +136,8 @@ def match_features(question: tuple[str, ...], context: tuple[str, ...], weights:
 def _matches(
     words: Sequence[str], read: TextFacts, others: Sequence[str], other: TextFacts, known: Mapping[str, float]
 ) -> list[np.ndarray]:
-    """Whether each word stands in the other text: as it is, in lower case, by its stem; the weight of that match."""
+    """Return whether each word stands in the other text: as it is, in lower case, by its stem; the weight of that
+    match."""
     exact, lower, stems = set(others), set(other.lower), set(other.stems)
     weights = [known.get(s, 0.0) if s in stems else 0.0 for s in read.stems]
     rows = ([w in exact for w in words], [w in lower for w in read.lower], [s in stems for s in read.stems], weights)
@@ -143,7 +145,8 @@ def _matches(
 
 
 def _near(told: TextFacts, known: Mapping[str, float]) -> list[np.ndarray]:
-    """The weighted share of the question's stems in each window, in the sentence, and how far that is from the best."""
+    """Return the weighted share of the question's stems in each window, in the sentence, and how far that is from the
+    best."""
     numbers = {s: number for number, s in enumerate(known)}
     share = np.array(list(known.values()), np.float32) / max(sum(known.values()), 1e-6)
     size, at = len(told.stems), np.arange(len(told.stems))
@@ -162,7 +165,7 @@ def _near(told: TextFacts, known: Mapping[str, float]) -> list[np.ndarray]:
 
 
 def _neighbours(asked: Sequence[str], told: Sequence[str]) -> np.ndarray:
-    """Whether a word and its neighbour are neighbours in the question, too."""
+    """Return whether a word and its neighbour are neighbours in the question, too."""
     pairs = set(pairwise(asked))
     follows = np.array([*(pair in pairs for pair in pairwise(told)), False])
     return follows | np.concatenate([[False], follows[:-1]])
@@ -215,7 +218,7 @@ class AnswerUnits(Units):
         return answer_text(example, answer) or NO_ANSWER
 
     def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
-        """(N, 4): 1, 1, the F1 of the answer, and whether it matches exactly."""
+        """Return (N, 4): 1, 1, the F1 of the answer, and whether it matches exactly."""
         from boustro.metrics.questions import match
 
         rows = []
@@ -231,7 +234,7 @@ class AnswerUnits(Units):
 
 
 def answer_text(question: Any, answer: Answer) -> str:
-    """The text of the best span of a `Question`'s context, "" where there is no answer."""
+    """Return the text of the best span of a `Question`'s context, "" where there is no answer."""
     best = answer.entities[0]
     return "" if answer.tags == (NO_ANSWER,) else question.passage(best.start, best.end)
 
@@ -256,7 +259,7 @@ class QuestionLabelling(Labelling):
 
     @classmethod
     def learn(cls, examples: Sequence[Question], options: HeadOptions) -> "QuestionLabelling":
-        """Whether questions may have no answer, and the weights of frequent words."""
+        """Return whether questions may have no answer, and the weights of frequent words."""
         if not any(q.spans for q in examples):
             raise ValueError("no question of the training data has an answer at its offset, so nothing is to learn")
         labels = [ANSWER] + [NO_ANSWER] * any(q.answers == () for q in examples)
@@ -269,7 +272,7 @@ class QuestionLabelling(Labelling):
         return [ANSWER if q.answers else NO_ANSWER for q in examples if q.answers is not None]
 
     def longest(self, examples: Sequence[Question]) -> int:
-        """The length that covers 99% of the answers, at most 20 words."""
+        """Return the length that covers 99% of the answers, at most 20 words."""
         lengths = sorted(min(b - a for a, b in q.spans) for q in examples if q.spans)
         return min(MOST_WORDS, lengths[int(COVERED * (len(lengths) - 1))])
 

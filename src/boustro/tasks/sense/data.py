@@ -89,7 +89,7 @@ class _Reader:
 
 
 def parse_corpus(path: Path) -> Iterator[tuple[Sentence, list[Target]]]:
-    """Every sentence with its instances, without gold keys; `ValueError` with file:line for malformed XML."""
+    """Yield every sentence with its instances, without gold keys; `ValueError` with file:line for malformed XML."""
     reader, parser = _Reader(path), ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
     parser.CharacterDataHandler = reader.text
@@ -108,7 +108,8 @@ def parse_corpus(path: Path) -> Iterator[tuple[Sentence, list[Target]]]:
 
 
 def corpus_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Every sentence with instances as JSON lines have it, and its place under `where`; errors as `parse_corpus`."""
+    """Yield every sentence with instances as JSON lines have it, and its place under `where`; errors as
+    `parse_corpus`."""
     for sentence, targets in parse_corpus(path):
         if targets:
             asked = [{"name": t.name, "word": t.word, "lemma": t.lemma, "pos": t.pos} for t in targets]
@@ -141,7 +142,7 @@ def read_senses(data: Any, keys: str | Path | None = None, options: DataOptions 
 
 
 def key_file(path: Path) -> Path | None:
-    """The gold keys beside an XML file, where they are."""
+    """Return the gold keys beside an XML file, where they are."""
     stem = path.name.partition(".xml")[0].removesuffix(".data")
     keys = path.with_name(f"{stem}.gold.key.txt")
     return keys if keys.is_file() else None
@@ -180,7 +181,7 @@ def _checked(name: str, sentences: Sequence[SenseSentence], notes: Sequence[Note
 
 
 def _keyed(target: Target, keys: tuple[str, ...], where: str) -> Target:
-    """The target with its keys, and the part of speech that they state."""
+    """Return the target with its keys, and the part of speech that they state."""
     pos = next((pos for key in keys if (pos := pos_of_key(key))), target.pos)
     try:
         make_entry(target.lemma, pos)
@@ -190,7 +191,7 @@ def _keyed(target: Target, keys: tuple[str, ...], where: str) -> Target:
 
 
 def sense_sentence(record: Any, where: str) -> SenseSentence:
-    """A sentence of a record; `ValueError`, with the place, for what is none."""
+    """Return a sentence of a record; `ValueError`, with the place, for what is none."""
     if isinstance(record, SenseSentence):
         return record
     if not isinstance(record, Mapping):

@@ -39,7 +39,7 @@ class Inventory:
     name: str = ""
 
     def senses(self, lemma: str, pos: str) -> tuple[str, ...]:
-        """The keys of an entry, none where it is not there."""
+        """Return the keys of an entry, none where it is not there."""
         return self.entries.get(make_entry(lemma, pos), ())
 
     def fingerprint(self) -> str:
@@ -53,7 +53,7 @@ def make_entry(lemma: str, pos: str) -> LemmaEntry:
 
 
 def part_of_speech(tag: str) -> str:
-    """One of `POS` for a universal tag, a Penn Treebank tag or WordNet's letter; `ValueError` for another."""
+    """Return one of `POS` for a universal tag, a Penn Treebank tag or WordNet's letter; `ValueError` for another."""
     pos = tag if tag in POS else POS_OF_LETTER.get(tag.lower()) or POS_OF_PENN.get(tag[:2])
     if pos is None:
         raise ValueError(unknown(tag, (*POS, *POS_OF_PENN, *POS_OF_LETTER), "part of speech"))
@@ -61,12 +61,12 @@ def part_of_speech(tag: str) -> str:
 
 
 def pos_of_key(key: str) -> str | None:
-    """The part of speech that a WordNet key states; `None` for a key of another inventory."""
+    """Return the part of speech that a WordNet key states; `None` for a key of another inventory."""
     return POS_OF_TYPE.get(key.partition("%")[2].partition(":")[0])
 
 
 def read_wordnet(path: str | Path) -> Inventory:
-    """The inventory of a WordNet folder, or of its index.sense.
+    """Return the inventory of a WordNet folder, or of its index.sense.
 
     Raises `FileNotFoundError` where there is none, and `ValueError` with file:line for a line of another form.
     """
@@ -171,7 +171,7 @@ class SenseData:
     notices: Counter[str] = field(default_factory=Counter)
 
     def occurrences(self) -> list[Occurrence]:
-        """An example for each target, in order; a sentence of a document without any is one, for its context."""
+        """Return an example for each target, in order; a sentence of a document without any is one, for its context."""
         return [
             Occurrence(item.sentence, target)
             for item in self.sentences

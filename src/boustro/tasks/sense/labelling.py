@@ -55,7 +55,7 @@ class SenseUnits(Units):
         return [Entity(key, place, place + 1) for key in sorted(set(example.keys))]
 
     def values(self, examples: Sequence[Occurrence], answers: Sequence[Answer]) -> np.ndarray:
-        """(N, 3): whether the word has a gold key, whether it has an answer, and whether that is right."""
+        """Return (N, 3): whether the word has a gold key, whether it has an answer, and whether that is right."""
         rows = []
         for example, answer in zip(examples, answers, strict=True):
             asked, given = bool(example.keys), bool(example.keys and answer.tags)
@@ -96,7 +96,7 @@ class SenseLabelling(Labelling):
 
     @classmethod
     def learn(cls, examples: Sequence[Occurrence], options: HeadOptions) -> "SenseLabelling":
-        """The senses of each entry, both sorted; an occurrence with several keys is one of each."""
+        """Return the senses of each entry, both sorted; an occurrence with several keys is one of each."""
         key_counts: dict[LemmaEntry, Counter[str]] = {}
         for example in examples:
             if example.target and example.keys:
@@ -122,7 +122,7 @@ class SenseLabelling(Labelling):
         return super().to_dict() | {"sizes": sizes, "counts": self.counts.tolist(), "first": first}
 
     def candidates(self, example: Occurrence) -> tuple[int, int]:
-        """The range of the labels that the word can have; 0 and 0 where its lemma is unknown."""
+        """Return the range of the labels that the word can have; 0 and 0 where its lemma is unknown."""
         return self.entries.get(example.target.entry, (0, 0)) if example.target else (0, 0)
 
     def unknown(self, examples: Sequence[Occurrence]) -> dict[str, int]:
@@ -132,7 +132,7 @@ class SenseLabelling(Labelling):
         return {UNANSWERED: count} if count else {}
 
     def side(self, examples: Sequence[Occurrence]) -> np.ndarray:
-        """The candidates of the word that is asked for; 0 and 0 for all others."""
+        """Return the candidates of the word that is asked for; 0 and 0 for all others."""
         rows = np.zeros((sum(map(len, examples)), SENSE_FEATURES), np.float32)
         start = 0
         for example in examples:
@@ -177,7 +177,8 @@ class SenseLabelling(Labelling):
         return SenseAnswer((key,), (), (Entity(key, place, place + 1),), how=how, ranked=ranked)
 
     def most_frequent(self, entry: LemmaEntry) -> str | None:
-        """The sense of an entry with most occurrences, the first of several by key; WordNet's first for others."""
+        """Return the sense of an entry with most occurrences, the first of several by key; WordNet's first for
+        others."""
         if entry not in self.entries:
             return self.first.get(entry)
         start, stop = self.entries[entry]

@@ -38,7 +38,7 @@ class Sense:
 
     @classmethod
     def of(cls, example: Occurrence, answer: Answer) -> "Sense":
-        """The answer for an example with a target."""
+        """Return the answer for an example with a target."""
         assert example.target is not None and isinstance(answer, SenseAnswer)
         return cls(example.target, next(iter(answer.tags), None), answer.how, answer.ranked)
 
@@ -51,7 +51,7 @@ class Sense:
 
 
 def asked_sentence(given: Any, place: str) -> SenseSentence:
-    """A sentence with words that are asked for; `ValueError`, with the place, for anything else."""
+    """Return a sentence with words that are asked for; `ValueError`, with the place, for anything else."""
     sentence = sense_sentence(given, place)
     if not sentence.targets:
         raise ValueError(f"{place}: no word whose sense is asked for")
@@ -59,7 +59,7 @@ def asked_sentence(given: Any, place: str) -> SenseSentence:
 
 
 def asked_words(given: SenseSentence, name: str) -> list[InputPart]:
-    """An example for each word that is asked for."""
+    """Return an example for each word that is asked for."""
     return [InputPart(Occurrence(given.sentence, target)) for target in given.targets]
 
 
@@ -112,7 +112,7 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
         return read.occurrences()
 
     def result(self, answer: InputAnswer[SenseSentence]) -> list[Sense]:
-        """The sense of each word that is asked for."""
+        """Return the sense of each word that is asked for."""
         return [Sense.of(part.example, part_answer) for part, part_answer in answer.parts]
 
     def to_record(self, answer: InputAnswer[SenseSentence]) -> dict[str, Any]:

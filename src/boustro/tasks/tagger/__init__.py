@@ -37,7 +37,7 @@ ONE_BAR = "a recall and a threshold both say how unlikely an answer may be; give
 
 
 def sentences_in(given: str | Sentence, name: str) -> Iterable[InputPart]:
-    """The sentences of a text; words are one sentence, of its own document where it names one."""
+    """Return the sentences of a text; words are one sentence, of its own document where it names one."""
     if isinstance(given, Sentence):
         return [InputPart(replace(given, document=given.document or name))] if len(given) else []
     return (InputPart(placed.sentence, placed.places) for placed in split_text(given, name))
@@ -50,7 +50,7 @@ class SentenceInputs(TextInputs):
         return as_sentence(given, place) if isinstance(given, Sentence) else super().as_input(given, place)
 
     def parse_value(self, value: Any, place: str) -> str | Sentence:
-        """A text, a list of words, or an object with either."""
+        """Return a text, a list of words, or an object with either."""
         if isinstance(value, Mapping):
             value = next((value[key] for key in WORD_KEYS if isinstance(value.get(key), list)), value)
         return as_sentence(value, place) if isinstance(value, list) else super().parse_value(value, place)
@@ -142,7 +142,7 @@ class Tagger(Task[str, Entities]):
 
     @classmethod
     def from_labels(cls, labels: Iterable[Any] | Mapping[Any, str], *, device: str | None = None) -> Self:
-        """A tagger that knows its types by their names alone; no entity is labelled.
+        """Return a tagger that knows its types by their names alone; no entity is labelled.
 
             tagger = Tagger.from_labels({"politician": "", "party": "a political party", "law": "an act or a treaty"})
             tagger.predict("Ada Brandt leads the Liberals.")

@@ -96,7 +96,7 @@ class EntityLabelling(Labelling):
         return {UNSEEN_ENTITIES: count} if count else {}
 
     def gold(self, examples: Sequence[Sentence]) -> GoldSpans:
-        """(start, end, number of the label among `types`); -1 for a label that training never showed."""
+        """Return (start, end, number of the label among `types`); -1 for a label that training never showed."""
         ids = {label: i for i, label in enumerate(self.types)}
         return [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in examples]
 
@@ -130,7 +130,7 @@ class SpanLabelling(EntityLabelling):
 
     @classmethod
     def learn(cls, sentences: Sequence[Sentence], options: HeadOptions) -> "SpanLabelling":
-        """The types of the training set in alphabetical order."""
+        """Return the types of the training set in alphabetical order."""
         if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
             raise ValueError("a span head needs entities, and the training data have plain labels; use another head")
         return cls("spans", sorted({e.label for s in sentences for e in gold_entities(s)}))

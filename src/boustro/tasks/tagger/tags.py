@@ -117,7 +117,7 @@ NOUN_WITHIN = 2
 
 
 def may_be_name(word: str) -> bool:
-    """Whether a word that stands alone may be a name: it has letters, and is no function word; US may."""
+    """Return whether a word that stands alone may be a name: it has letters, and is no function word; US may."""
     is_closed = word in small_words() or word.lower() in CLOSED_WORDS or bool(CONTRACTION.fullmatch(word))
     return any(map(str.isalpha, word)) and (
         not is_closed or (word.isupper() and word.isalpha() and 1 < len(word) <= LONGEST_INITIALS)
@@ -262,8 +262,8 @@ def _behind_contractions(words: Sequence[str], entity: Entity) -> int:
 
 
 def _across(words: Sequence[str], before: Entity, after: Entity) -> str | None:
-    """The label of a name that two entities are the sides of, that of a type of somebody's own before that of a kind;
-    `None` where they are no such sides."""
+    """Return the label of a name that two entities are the sides of, that of a type of somebody's own before that of a
+    kind; `None` where they are no such sides."""
     end, start, kinds = before.end, after.start, [aliases(before.label), aliases(after.label)]
     while end > before.start + 1 and _joins(words[end - 1]):
         end -= 1
@@ -299,7 +299,7 @@ def _before_titles(words: Sequence[str], start: int) -> int:
 
 
 def _institution(words: Sequence[str], start: int) -> int | None:
-    """The noun of an institution that a name goes on from: of "Bank of the Wye" Bank, where Wye begins."""
+    """Return the noun of an institution that a name goes on from: of "Bank of the Wye" Bank, where Wye begins."""
     before = start - 1 - (words[start - 1 : start] == ("the",))
     return before - 1 if before > 0 and words[before] in ("of", "for") and words[before - 1] in INSTITUTIONS else None
 
@@ -325,7 +325,7 @@ class WordLabelling(TagLabelling):
 
     @classmethod
     def learn(cls, sentences: Sequence[Sentence], options: HeadOptions) -> "WordLabelling":
-        """The labels of the training set in alphabetical order."""
+        """Return the labels of the training set in alphabetical order."""
         assert isinstance(options, TagOptions)
         if options.tag_scheme != TagOptions().tag_scheme:
             raise ValueError(f"{data_name(sentences)}: a label per word, and tag_scheme is for entities; remove it")

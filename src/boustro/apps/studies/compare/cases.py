@@ -81,7 +81,7 @@ def case_study(
     names: tuple[str, str],
     groups: Mapping[str, Callable[[GoldInContext], bool]] = ENTITY_GROUPS,
 ) -> list[dict[str, Any]]:
-    """One dict per group: its counts, and example sentences.
+    """Return one dict per group: its counts, and example sentences.
 
     `first` and `second` are the two systems' answers for the same seeds, at least one; `others` are shown beside them,
     with their answers for the first of these seeds.
@@ -113,7 +113,7 @@ def case_study(
 
 
 def confident_mistakes(sentences: Sequence[Sentence], name: str, answers: Answers) -> list[dict[str, Any]]:
-    """The wrong entities of one system with the highest scores."""
+    """Return the wrong entities of one system with the highest scores."""
     scored = (zip(*pair, strict=True) for pair in zip(answers.predicted, answers.scores, strict=True))
     wrong = [Change(i, e, "wrong", p) for i, pairs in enumerate(scored) for e, p in pairs if e not in answers.gold[i]]
     chosen = [c for c in sorted(wrong, key=lambda c: (-c.score, c.sentence)) if len(sentences[c.sentence]) <= MAX_WORDS]
@@ -123,7 +123,7 @@ def confident_mistakes(sentences: Sequence[Sentence], name: str, answers: Answer
 def _members(
     answers: Answers, training: Training, groups: Mapping[str, Callable[[GoldInContext], bool]]
 ) -> dict[str, Members]:
-    """(sentence, entity) of every group, in order."""
+    """Return (sentence, entity) of every group, in order."""
     members: dict[str, Members] = {title: [] for title in (*groups, OTHER_ENTITIES)}
     for index, gold in enumerate(answers.gold):
         for entity in gold:
@@ -158,7 +158,7 @@ def _choose(changes: Sequence[Change], words: Sequence[Sequence[str]], taken: se
 
 
 def _shown(change: Change, sentence: Sentence, answers: Mapping[str, Answers]) -> dict[str, Any]:
-    """A sentence with the reference and each system's entities, as (type, start, end, score)."""
+    """Return a sentence with the reference and each system's entities, as (type, start, end, score)."""
     index = change.sentence
     reference = next(iter(answers.values()))
     return {
@@ -178,5 +178,5 @@ def _shown(change: Change, sentence: Sentence, answers: Mapping[str, Answers]) -
 
 
 def _joined(first: Entity, second: Entity, words: Sequence[str]) -> bool:
-    """Whether only an "and" separates them."""
+    """Return whether only an "and" separates them."""
     return second.start == first.end + 1 and words[first.end] in JOINERS

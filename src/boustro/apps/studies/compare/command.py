@@ -168,7 +168,8 @@ def _run(
 
 
 def _best(results: dict[str, Any], data: StudyData, given: dict[str, Any]) -> str:
-    """The command that trains the system to use on all of the training data, with the options that were given."""
+    """Return the command that trains the system to use on all of the training data, with the options that were
+    given."""
     from boustro.apps.studies.compare.report import used_system
 
     best = used_system(results)

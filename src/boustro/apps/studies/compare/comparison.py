@@ -87,7 +87,8 @@ class Comparison(Grid):
         return super().drawing if self.budget is None else "paper"
 
     def head(self, system: System) -> str:
-        """The kind of a system's head; `auto` depends on K, and on whether examples of each label can be drawn."""
+        """Return the kind of a system's head; `auto` depends on K, and on whether examples of each label can be
+        drawn."""
         config = TASKS[self.task.name].config
         known = system.shots if self.labelling.by_label else None
         return config.few_head(known) if system.head == AUTO else system.head
@@ -105,7 +106,8 @@ class Comparison(Grid):
         return {"head": self.head(system), **self._make(system).plan.settings(), **drawn}
 
     def _make(self, system: System, **more: Any) -> Task[Any, Any]:
-        """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
+        """Return an untrained model of a system; a varied preset replaces options, other varied options replace its
+        values."""
         variant = {name: value for name, value in system.variant.items() if name != SHOTS}
         kind = self.head(system)
         chosen = options_of(TASKS[self.task.name].config, kind, self.options, variant)
@@ -167,7 +169,8 @@ class Comparison(Grid):
             raise ValueError(f"draw {seed} of {drawn} examples: {error}; if that is by chance, take more") from error
 
     def _trained(self, system: System) -> list[Fitted]:
-        """The models of all seeds, or the best of the search; kept until those of another system are asked for."""
+        """Return the models of all seeds, or the best of the search; kept until those of another system are asked
+        for."""
         if system.name not in self._latest:
             assert system.shots is not None
             plan, seeds = self._make(system).plan, range(1, self.seeds + 1)

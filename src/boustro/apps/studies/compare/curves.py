@@ -18,7 +18,7 @@ Systems = list[dict[str, Any]]
 
 
 def layers(results: StudyResults) -> Section | None:
-    """The learned share of every layer, for each stream (one language model) that learns a mix of several."""
+    """Return the learned share of every layer, for each stream (one language model) that learns a mix of several."""
     several = ({n: mixes for n, mixes in s["layer_weights"].items() if len(mixes[0]) > 1} for s in results["systems"])
     pairs = zip(results["systems"], several, strict=True)
     systems = [{**s, "layer_weights": mixed} for s, mixed in pairs if mixed]
@@ -34,7 +34,7 @@ def layers(results: StudyResults) -> Section | None:
 
 
 def curves(results: StudyResults) -> Section | None:
-    """The dev score after every epoch of the systems that train in several."""
+    """Return the dev score after every epoch of the systems that train in several."""
     systems = [s for s in results["systems"] if any(len(curve) > 1 for curve in s["dev_curves"])]
     if not systems:
         return None
@@ -53,7 +53,7 @@ def curves(results: StudyResults) -> Section | None:
 
 
 def reliability_section(results: StudyResults) -> Section | None:
-    """Whether answers with a score of 0.9 are right nine times in ten."""
+    """Return whether answers with a score of 0.9 are right nine times in ten."""
     if not results["task"]["has_scores"]:
         return None
     systems, units = results["systems"], results["task"]["units"]
@@ -94,7 +94,7 @@ def _temperatures(system: dict[str, Any]) -> Prose:
 
 
 def _figures(results: StudyResults, systems: Systems, draw: Any, colours: Colours, caption: str) -> list[ReportBlock]:
-    """All systems in one figure; of many, the pair first and the rest folded."""
+    """Return all systems in one figure; of many, the pair first and the rest folded."""
     if len(systems) <= MANY_CURVES:
         return [Figure(draw(systems, colours), caption)]
     pair = [s for s in systems if s["name"] in results["pair"]] or systems[:2]
@@ -134,7 +134,7 @@ DRAWS_EXPLAINED = {
 
 
 def by_examples(results: StudyResults, points: Points) -> Section:
-    """The figure and the table of points, each a system's at one K."""
+    """Return the figure and the table of points, each a system's at one K."""
     measure = f"{results['judged_on']} {results['task']['metric']}"
     columns, lines = _shots(points), _lines(points)
     what = "by the number of training examples (logarithmic): one dot per draw, lines at the means"
@@ -151,7 +151,8 @@ def by_examples(results: StudyResults, points: Points) -> Section:
 
 
 def curve_figure(points: Points, measure: str) -> str:
-    """One panel per head (or one for all, where the head depends on K only), one line per encoder, one dot per draw."""
+    """Return one panel per head (or one for all, where the head depends on K only), one line per encoder, one dot per
+    draw."""
     panels, colours, marks = _frame(points)
     most, least = (f([n for p in points for n in p["sentences"]]) for f in (max, min))
 
@@ -190,7 +191,7 @@ def _one_head_per_shot(points: Points) -> bool:
 
 
 def _lines(points: Points) -> dict[str, dict[int, dict[str, Any]]]:
-    """The rows of a table, each with its points by K, the best at the largest K first.
+    """Return the rows of a table, each with its points by K, the best at the largest K first.
 
     An encoder has several rows if it has several heads at one K.
     """
@@ -207,7 +208,7 @@ def _lines(points: Points) -> dict[str, dict[int, dict[str, Any]]]:
 
 
 def _shots(points: Points) -> dict[int, str]:
-    """Every K with its column head, which names the head where all encoders have the same one."""
+    """Return every K with its column head, which names the head where all encoders have the same one."""
     columns = {}
     for shots in sorted({p["shots"] for p in points}):
         heads = {p["head"] for p in points if p["shots"] == shots}

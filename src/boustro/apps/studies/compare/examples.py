@@ -27,7 +27,8 @@ def differing(
     names: tuple[str, str],
     title: str,
 ) -> list[dict[str, Any]]:
-    """One group, `title`, with all examples, as `cases.case_study`; shown are the largest changes, the surest first."""
+    """Return one group, `title`, with all examples, as `cases.case_study`; shown are the largest changes, the surest
+    first."""
     credits = [np.stack([units.credits(answers.values) for answers in side]) for side in (first, second)]  # (seeds, N)
     changes = credits[1] - credits[0]
     systems = {names[0]: first[0], names[1]: second[0], **others}
@@ -56,13 +57,14 @@ def differing(
 
 
 def confident_answers(units: Units, examples: Sequence[Any], name: str, answers: Answers) -> list[dict[str, Any]]:
-    """The wrong answers of one system with the highest scores; of numbers the worst."""
+    """Return the wrong answers of one system with the highest scores; of numbers the worst."""
     chosen = surest_mistakes(units, answers.values, answers.scores)
     return [show(units, examples[i], i, {name: answers}, "wrong") for i in chosen]
 
 
 def surest_mistakes(units: Units, values: np.ndarray, scores: Sequence[Sequence[float]]) -> list[int]:
-    """The numbers of the examples that `confident_mistakes` shows, from (N, C) values and the scores of answers."""
+    """Return the numbers of the examples that `confident_mistakes` shows, from (N, C) values and the scores of
+    answers."""
     credits = units.credits(values)
     wrong = np.flatnonzero(credits < (0.5 if units.has_scores else 1)).tolist()
     return sorted(wrong, key=lambda i: (-max(scores[i], default=0), credits[i], i))[:MOST_MISTAKES]
@@ -75,7 +77,7 @@ def strongest(words: Sequence[str], effects: Sequence[float]) -> list[list[Any]]
 
 
 def show(units: Units, example: Any, index: int, systems: Mapping[str, Answers], kind: str) -> dict[str, Any]:
-    """An example, its reference and the systems' answers; of a long text a part around what is marked."""
+    """Return an example, its reference and the systems' answers; of a long text a part around what is marked."""
     answers = next(iter(systems.values()))
     marked = [] if units.has_labels else answers.gold[index]  # a label is of all words
     given = [*zip(answers.words[index], units.spaces(example), strict=True)]

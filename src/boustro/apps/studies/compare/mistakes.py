@@ -87,7 +87,8 @@ def confusions(results: StudyResults) -> Section | None:
 
 
 def _matrix(system: dict[str, Any], keys: Sequence[str | None]) -> Table:
-    """One row per label of the reference, one column per predicted label; None for missed and spurious entities."""
+    """Return one row per label of the reference, one column per predicted label; None for missed and spurious
+    entities."""
     counts = {(g, p): n for g, p, n in system["confusions"]}
     most = max((n for (g, p), n in counts.items() if g != p), default=1)
     rows = []
@@ -142,7 +143,7 @@ def where(results: StudyResults) -> Section | None:
 
 
 def _in_units(text: str, results: StudyResults) -> str:
-    """The text, which is about the entity, about the word where words have labels."""
+    """Return the text, which is about the entity, about the word where words have labels."""
     return text if results["task"]["has_spans"] else text.replace("the entity", "the word")
 
 
@@ -184,7 +185,7 @@ def _direction_sentence(results: StudyResults) -> str:
 
 
 def _sizes(system: dict[str, Any], dimension: str) -> list[str]:
-    """Every bucket with its number of entities, as column heads."""
+    """Return every bucket with its number of entities, as column heads."""
     return [f"{b} ({c[0] // system['num_seeds']:,})" for b, c in system["buckets"][dimension].items()]
 
 
@@ -230,7 +231,7 @@ def sentences(results: StudyResults) -> Section:
 
 
 def confident(results: StudyResults) -> Section | None:
-    """The mistakes that a system is surest of: of the model, or of the reference."""
+    """Return the mistakes that a system is surest of: of the model, or of the reference."""
     shown, name = results["mistakes"], results["pair"][1]
     if not shown:
         return None

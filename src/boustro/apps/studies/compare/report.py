@@ -42,7 +42,8 @@ MEASURED = (
 
 
 def printed_scores(results: StudyResults, width: int) -> tuple[terminal.Table, str]:
-    """The table on standard output with as many columns of labels as fit, the largest first, and a note on the rest."""
+    """Return the table on standard output with as many columns of labels as fit, the largest first, and a note on the
+    rest."""
     sizes = {label: figures["num_entities"] for s in results["systems"] for label, figures in s["per_type"].items()}
     labels = sorted(sizes, key=lambda label: (-sizes[label], label))
     shown, unbounded = len(labels), console(width=1_000_000)
@@ -72,24 +73,24 @@ def _score_table(results: StudyResults, labels: Sequence[str]) -> terminal.Table
 
 
 def _sets(results: StudyResults) -> list[str]:
-    """The data sets that are scored."""
+    """Return the data sets that are scored."""
     return [name for name in ("dev", "test") if name in results["systems"][0]]
 
 
 def _name_with_seeds(system: Mapping[str, Any], results: StudyResults) -> str:
-    """The system's name, with its number of seeds where some are missing."""
+    """Return the system's name, with its number of seeds where some are missing."""
     there, asked = system["num_seeds"], results["seeds"]
     return system["name"] + ("" if there == asked else f" ({numbers.seeds(there, asked)})")
 
 
 def used_system(results: StudyResults) -> Mapping[str, Any]:
-    """The system that the summary says to use: the best on dev, or one as good that is smaller."""
+    """Return the system that the summary says to use: the best on dev, or one as good that is smaller."""
     best, rival = _first_two(results)
     return min((best, rival), key=_parameters) if rival and _are_equal(rival) else best
 
 
 def _first_two(results: StudyResults) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """The best system on dev and the nearest other one, which may be as good, where there is any."""
+    """Return the best system on dev and the nearest other one, which may be as good, where there is any."""
     best = next(s for s in results["systems"] if s["name"] == results["best"])
     known = [s for s in _rivals(results["systems"], best) if s["to_best"] is not None]
     return best, next((s for s in known if not s["to_best"]["reliable"]), known[0] if known else None)
@@ -100,7 +101,7 @@ def _are_equal(rival: Mapping[str, Any]) -> bool:
 
 
 def summary(results: StudyResults) -> str:
-    """The best system on dev, what it does, and whether its lead over the nearest other one is real."""
+    """Return the best system on dev, what it does, and whether its lead over the nearest other one is real."""
     judged = results["judged_on"]
     total = results["data"][judged]["entities" if results["task"]["has_spans"] else "examples"]
     best, rival = _first_two(results)
@@ -124,12 +125,12 @@ def _parameters(system: Mapping[str, Any]) -> float:
 
 
 def _rivals(systems: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The others that learned from as many examples."""
+    """Return the others that learned from as many examples."""
     return [s for s in systems if s is not best and s["shots"] == best["shots"]]
 
 
 def verdict(results: StudyResults) -> str:
-    """The best system on dev, how much better it is than the next, and whether that is reliable."""
+    """Return the best system on dev, how much better it is than the next, and whether that is reliable."""
     judged, systems, metric = results["judged_on"], results["systems"], results["task"]["metric"]
     best = next(s for s in systems if s["name"] == results["best"])
     rest = _rivals(systems, best)
@@ -212,7 +213,7 @@ def scores(results: StudyResults) -> Section:
 
 
 def shots(results: StudyResults) -> Section | None:
-    """The scores by K, where there are several."""
+    """Return the scores by K, where there are several."""
     systems, judged = results["systems"], results["judged_on"]
     if len({s["shots"] for s in systems}) < 2:
         return None
@@ -321,5 +322,5 @@ def leading(points: float, rival: str, reliable: bool) -> str:
 
 
 def told(name: str, what: str, rest: str) -> str:
-    """The sentences; `rest` is empty where there is nothing to compare with."""
+    """Return the sentences; `rest` is empty where there is nothing to compare with."""
     return f"Use {name}. It {what}; {rest}." if rest else f"{name} {what}."

@@ -68,13 +68,13 @@ class FinishedSystem:
         return [cell.number for cell in self.cells]
 
     def answers(self, seeds: Collection[int] | None = None) -> list[Answers]:
-        """The answers on the reported data set, per seed; only of `seeds` where they are given."""
+        """Return the answers on the reported data set, per seed; only of `seeds` where they are given."""
         cells = (cell for cell in self.cells if seeds is None or cell.number in seeds)
         return [read_answers(cell, self.judged, self.words, self.gold) for cell in cells]
 
 
 def read_answers(cell: Cell, name: str, words: Sequence[Sequence[str]], gold: Sequence[Sequence[Entity]]) -> Answers:
-    """A cell's answers on dev or test, beside the words and references that all cells share."""
+    """Return a cell's answers on dev or test, beside the words and references that all cells share."""
     with Artefact(cell.folder).opened(CELL_KIND):
         rows = [json.loads(line) for _, line in read_lines(cell.folder / f"{name}.jsonl")]
         if len(rows) != len(words):
@@ -88,7 +88,7 @@ def read_answers(cell: Cell, name: str, words: Sequence[Sequence[str]], gold: Se
 
 
 def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
-    """The results of all systems that have a complete cell."""
+    """Return the results of all systems that have a complete cell."""
     judged, units = grid.judged_on, grid.units
     data = grid.data()[judged]
     words, gold = [units.words(s) for s in data], [units.gold(s) for s in data]
@@ -138,7 +138,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def counts(answers: Sequence[Answers], keep: Callable[[Entity], bool] = lambda entity: True) -> np.ndarray:
-    """(seeds, sentences, 3) over the entities that `keep` selects: in the reference, predicted, in both."""
+    """Return (seeds, sentences, 3) over the entities that `keep` selects: in the reference, predicted, in both."""
     sides = [[[[e for e in spans if keep(e)] for spans in side] for side in (a.gold, a.predicted)] for a in answers]
     return np.stack([entity_counts(gold, predicted) for gold, predicted in sides])
 
@@ -229,7 +229,7 @@ def _splits(answers: Sequence[Answers], training: Training, units: Units) -> dic
 
 
 def _choose_pair(systems: list[dict[str, Any]], best: int, base: int, grid: "Comparison") -> tuple[int, int]:
-    """The two systems that are compared closely; by default they differ in one thing."""
+    """Return the two systems that are compared closely; by default they differ in one thing."""
     if grid.cases is not None:
         first, second = (find_name(name, [s["name"] for s in systems]) for name in grid.cases)
         return first, second
@@ -291,7 +291,8 @@ def _bests(systems: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def correct_gaps(gaps: Sequence[Difference | None]) -> list[dict[str, Any] | None]:
-    """The differences of one table, with p-values corrected for their number; `None` where there is no difference."""
+    """Return the differences of one table, with p-values corrected for their number; `None` where there is no
+    difference."""
     corrected = holm([gap.p if gap else None for gap in gaps])
     return [
         gap and {**asdict(gap), "p_holm": p, "reliable": p is not None and p < RELIABLE}
@@ -302,7 +303,7 @@ def correct_gaps(gaps: Sequence[Difference | None]) -> list[dict[str, Any] | Non
 def _gaps(
     pair: Sequence[Sequence[Answers]], keeps: Mapping[str, Callable[[Entity], bool]], alike: np.ndarray
 ) -> dict[str, dict[str, Any] | None]:
-    """The second system's F1 minus the first's over the entities that each function selects, with intervals."""
+    """Return the second system's F1 minus the first's over the entities that each function selects, with intervals."""
     if not pair[0] or not keeps:
         return dict.fromkeys(keeps)
     counted = [counts(answers, keep) for answers in pair for keep in keeps.values()]

@@ -61,7 +61,7 @@ class Cells(ABC):
 
     @abstractmethod
     def cells(self, out: Path) -> list[Cell]:
-        """All cells, system by system, whether they are complete or not."""
+        """Return all cells, system by system, whether they are complete or not."""
 
     @abstractmethod
     def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Cells(ABC):
 
     @abstractmethod
     def value(self, cell: Cell) -> float:
-        """The score that progress messages show; any error means that the cell is damaged."""
+        """Return the score that progress messages show; any error means that the cell is damaged."""
 
 
 def reading_cells(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[None]:
@@ -78,7 +78,7 @@ def reading_cells(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[No
 
 
 def is_complete(study: Cells, cell: Cell) -> bool:
-    """Whether a cell is there, undamaged."""
+    """Return whether a cell is there, undamaged."""
     with contextlib.suppress(FileNotFoundError, ValueError), Artefact(cell.folder).opened(CELL_KIND, verify=True):
         study.value(replace(cell))  # a copy, so that the scores of a damaged cell are not kept
         return True
@@ -86,12 +86,12 @@ def is_complete(study: Cells, cell: Cell) -> bool:
 
 
 def find_cells(study: Cells, out: Path) -> list[Cell]:
-    """The complete cells."""
+    """Return the complete cells."""
     return [cell for cell in study.cells(out) if is_complete(study, cell)]
 
 
 def compute_cells(study: Cells, out: Path) -> list[Cell]:
-    """All cells; those that are not complete are computed, one after the other."""
+    """Return all cells; those that are not complete are computed, one after the other."""
     cells, done = study.cells(out), 0
     kept = keeping(lambda: f"{done:,} of {len(cells):,} cells are kept; the same command goes on")
     with kept, Progress("computing", "cells", total=len(cells)) as bar:

@@ -56,12 +56,12 @@ def paper_draw(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: i
 
 
 def types_of(sentences: Sequence[Sentence]) -> list[str]:
-    """The types of tagged sentences, sorted."""
+    """Return the types of tagged sentences, sorted."""
     return sorted(set().union(*map(sentence_types, sentences)))
 
 
 def sentence_types(sentence: Sentence) -> set[str]:
-    """The types that a sentence contains."""
+    """Return the types that a sentence contains."""
     if sentence.label is not None:
         return {sentence.label}
     return {parse_tag(tag)[1] for tag in sentence.tags or () if tag != "O"}
@@ -89,7 +89,7 @@ DRAWS: dict[str, Callable[[Sequence[Any], Iterable[int], int], dict[int, list[np
 
 
 def _walk(held: Sequence[set[str]], order: Sequence[int], shots: int) -> np.ndarray:
-    """The sentences that are taken in this order."""
+    """Return the sentences that are taken in this order."""
     counts = Counter(label for types in held for label in types)
     missing = {label: min(shots, count) for label, count in counts.items()}
     taken = []
@@ -107,7 +107,7 @@ def _walk(held: Sequence[set[str]], order: Sequence[int], shots: int) -> np.ndar
 
 
 def _keys(sentences: Sequence[Sentence]) -> list[bytes]:
-    """A hash of each sentence: its words and tags, and how many equal ones come before it."""
+    """Return a hash of each sentence: its words and tags, and how many equal ones come before it."""
     labels = [s.tags or () if s.label is None else (s.label,) for s in sentences]
     contents = [(s.words, tags, s.label) for s, tags in zip(sentences, labels, strict=True)]
     keys = []
@@ -126,7 +126,7 @@ def _occurrences(contents: Sequence[Hashable]) -> Iterator[int]:
 
 
 def _random_order(keys: Sequence[bytes], draw: int) -> list[int]:
-    """The numbers of all examples in the order of a draw."""
+    """Return the numbers of all examples in the order of a draw."""
     salt = f"boustro draw {draw}".encode()
     hashes = [hashlib.sha256(salt + key).digest() for key in keys]
     return sorted(range(len(keys)), key=hashes.__getitem__)

@@ -102,15 +102,15 @@ class Grid(Cells):
         return "test" if self.test else "dev"
 
     def data(self) -> dict[str, list[Sentence]]:
-        """The data sets that are used, by name."""
+        """Return the data sets that are used, by name."""
         return {"train": self.train, "dev": self.dev, **({"test": self.test} if self.test else {})}
 
     def encoded(self) -> list[list[Any]]:
-        """The data whose features are written to the cache."""
+        """Return the data whose features are written to the cache."""
         return list(self.data().values())
 
     def make(self, system: System, **options: Any) -> Task[Any, Any]:
-        """An untrained model of a system; `ValueError` for a head or an option that its task does not have."""
+        """Return an untrained model of a system; `ValueError` for a head or an option that its task does not have."""
         run = {"cache": self.run.cache, "device": self.run.device}
         return self.task(system.encoder, system.head, **{**run, **options})
 
@@ -120,7 +120,7 @@ class Grid(Cells):
         return {} if has_documents else {"context": "sentence"}
 
     def judged(self) -> dict[str, list[Sentence]]:
-        """The data sets that systems answer, by name."""
+        """Return the data sets that systems answer, by name."""
         return {name: sentences for name, sentences in self.data().items() if name != "train"}
 
     @abstractmethod
@@ -129,7 +129,7 @@ class Grid(Cells):
 
     @abstractmethod
     def numbers(self, system: System) -> Sequence[int]:
-        """The seeds, or the K, that a system is computed with."""
+        """Return the seeds, or the K, that a system is computed with."""
 
     @abstractmethod
     def settings(self, system: System, number: int) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Grid(Cells):
 
     @abstractmethod
     def encoder(self, system: System) -> Encoder:
-        """The encoder that a system reads the data with."""
+        """Return the encoder that a system reads the data with."""
 
     @abstractmethod
     def encoding_key(self, cell: Cell) -> Hashable:
@@ -153,10 +153,10 @@ class Grid(Cells):
 
     @abstractmethod
     def table(self, results: Mapping[str, Any], width: int) -> tuple[Table, str]:
-        """The table on standard output, at most `width` characters wide, and what is said below it."""
+        """Return the table on standard output, at most `width` characters wide, and what is said below it."""
 
     def cell(self, system: System, number: int, out: Path) -> Cell:
-        """One cell, whether it is complete or not."""
+        """Return one cell, whether it is complete or not."""
         settings = {**self.settings(system, number), "encoder": self._weights[system.encoder]}
         key = fingerprint(CELL_FORMAT, self.task.name, settings, number, self._fingerprints)
         safe = "".join(c if c.isalnum() or c in "-+." else "_" for c in system.encoder)[-60:]

@@ -24,8 +24,8 @@ class StudyData:
     """Test set, scored only. By default scores are reported on the development set."""
 
     def read(self, task: str, options: DataOptions, outside: bool = False) -> dict[str, list[Sentence]]:
-        """The examples of train, dev and, where it is given, test; `outside`, these two may have texts that fit no
-        label."""
+        """Return the examples of train, dev and, where it is given, test; `outside`, these two may have texts that fit
+        no label."""
         paths = {"train": self.train, "dev": self.dev, **({"test": self.test} if self.test else {})}
         own = {name: options if name == "train" else like(options, path) for name, path in paths.items()}
         sets = {}

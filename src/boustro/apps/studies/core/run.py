@@ -144,7 +144,7 @@ def plan_cells(study: Grid, out: Path) -> dict[str, Any]:
 
 
 def describe_plan(plan: dict[str, Any]) -> str:
-    """The plan as text."""
+    """Return the plan as text."""
     known, of = plan["cells"]["known"], plan["cells"]["of"]
     lines = [f"{of} cells: {known} known, {of - known} to compute"]
     for row in plan["systems"]:

@@ -43,7 +43,7 @@ class System:
 
 
 def name_systems(chosen: Iterable[tuple[str, str, dict[str, Any]]]) -> list[System]:
-    """The systems of (encoder, head, variant) triples; equal triples give one system."""
+    """Return the systems of (encoder, head, variant) triples; equal triples give one system."""
     triples: list[tuple[str, str, dict[str, Any]]] = []
     for triple in chosen:
         triples += [triple] if triple not in triples else []
@@ -57,12 +57,12 @@ def name_systems(chosen: Iterable[tuple[str, str, dict[str, Any]]]) -> list[Syst
 
 
 def find_name(name: str, names: Sequence[str]) -> int:
-    """The position of a system in the table; `ValueError` with the nearest name for an unknown one."""
+    """Return the position of a system in the table; `ValueError` with the nearest name for an unknown one."""
     return choose(name, {known: place for place, known in enumerate(names)}, "system")
 
 
 def variant_labels(variants: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """The parts of each variant's name: the value where it can belong to one option only, else option=value.
+    """Return the parts of each variant's name: the value where it can belong to one option only, else option=value.
 
     `[{"pooling": "exit", "dropout": 0.1}, {"pooling": "exit", "dropout": 0.3}]` → `[["dropout=0.1"], ["dropout=0.3"]]`
     """
@@ -122,7 +122,7 @@ def parse_variants(
 
 
 def _parse_value(name: str, text: str, config: type[TaskConfig], heads: Sequence[str]) -> Any:
-    """The value that `text` means, by the option's type; `preset` is an option too."""
+    """Return the value that `text` means, by the option's type; `preset` is an option too."""
     owner = [config, *(config.check_head(head).options for head in heads or [config.default_head])]
     known: dict[str, Any] = {"preset": Literal[*config.presets]}
     for each in owner:

@@ -28,7 +28,7 @@ OTHER_SENSES = "other senses"
 
 
 def find_occurrences(data: Path, word: str, most: int) -> list[Occurrence]:
-    """The word's occurrences with a sense; `ValueError` where there are fewer than three."""
+    """Return the word's occurrences with a sense; `ValueError` where there are fewer than three."""
     lemma = word.lower().replace(" ", "_")
     asked = [o for o in read_senses(data).occurrences() if o.target and o.target.entry[0] == lemma][:most]
     if len(asked) < 3:
@@ -48,20 +48,20 @@ def draw_map(encoder: "Encoder", asked: Sequence[Occurrence], word: str, out: Pa
 
 
 def project(vectors: np.ndarray) -> np.ndarray:
-    """(n, 2) of `vectors` (n, d)."""
+    """Return (n, 2) of `vectors` (n, d)."""
     from sklearn.decomposition import PCA
 
     return PCA(2, svd_solver="full").fit_transform(np.asarray(vectors, np.float64))
 
 
 def in_context(occurrence: Occurrence) -> str:
-    """The sentence of a word, the word between brackets."""
+    """Return the sentence of a word, the word between brackets."""
     place = occurrence.target.word if occurrence.target else -1
     return " ".join(f"[{word}]" if n == place else word for n, word in enumerate(occurrence.words))
 
 
 def map_page(title: str, points: np.ndarray, labels: Sequence[str], sentences: Sequence[str]) -> str:
-    """The HTML page; the most frequent labels have a colour each, the rest share one."""
+    """Return the HTML page; the most frequent labels have a colour each, the rest share one."""
     ranked = sorted(Counter(labels).items(), key=lambda pair: (-pair[1], pair[0]))
     shown = [label for label, _ in ranked[: NUM_SERIES if len(ranked) <= NUM_SERIES else NUM_SERIES - 1]]
     style = {label: f"s{min(place, len(shown))}" for place, (label, _) in enumerate(ranked)}

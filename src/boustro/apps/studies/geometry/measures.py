@@ -52,7 +52,7 @@ class Geometry:
 
 
 def measure_vectors(vectors: np.ndarray, words: Sequence[str], lengths: Sequence[int]) -> Geometry:
-    """The measures of `vectors` (n, d) of `words`, which are those of sentences with these lengths, end to end.
+    """Return the measures of `vectors` (n, d) of `words`, which are those of sentences with these lengths, end to end.
 
     Words with fewer than `LEAST_OCCURRENCES` are left out of the self-similarity, which is `nan` where none remains.
     Raises `ValueError` for fewer than two words.
@@ -80,12 +80,12 @@ def measure_vectors(vectors: np.ndarray, words: Sequence[str], lengths: Sequence
 
 
 def pair_parts(units: np.ndarray) -> np.ndarray:
-    """(d,) what each dimension adds to the mean cosine of all pairs of `units` (n, d); n is at least 2."""
+    """Return (d,) what each dimension adds to the mean cosine of all pairs of `units` (n, d); n is at least 2."""
     return (np.square(units.sum(0)) - np.square(units).sum(0)) / (len(units) * (len(units) - 1))
 
 
 def measure_layers(encoder: Encoder, data: Path, most: int) -> list[dict[str, Any]]:
-    """The measures of each stream and layer over the first sentences of a corpus, raw and standardised.
+    """Return the measures of each stream and layer over the first sentences of a corpus, raw and standardised.
 
     Raises `ValueError` for a corpus with fewer than two words.
     """
@@ -135,7 +135,7 @@ class WordPair:
 
 
 def read_word_pairs(path: Path) -> list[WordPair]:
-    """The pairs of a JSON lines file; `ValueError` with file:line for a record that is none."""
+    """Return the pairs of a JSON lines file; `ValueError` with file:line for a record that is none."""
     return RecordReader(what="pair of words", make=_pair, fields=Fields()).read(path)
 
 
@@ -163,7 +163,7 @@ def _pair(record: Any, where: str, notes: list[Note]) -> WordPair:
 
 
 def _context(record: Mapping[str, Any], which: str, where: str) -> tuple[Sentence, int]:
-    """The words of a context, and the position of the one that begins at its offset."""
+    """Return the words of a context, and the position of the one that begins at its offset."""
     context, start = record.get(f"context{which}"), record.get(f"start{which}")
     if not isinstance(context, str) or not isinstance(start, int):
         raise ValueError(f"{where}: no text under 'context{which}' or no offset under 'start{which}'")

@@ -73,14 +73,15 @@ class LanguagePlan(KeyedPlan):
 
 
 def reserve(seeds: int) -> float:
-    """The share of the time for what follows LMs and memory: the tagger, and for each seed three in the report."""
+    """Return the share of the time for what follows LMs and memory: the tagger, and for each seed three in the
+    report."""
     return min(MOST_RESERVE, RESERVE * (1 + 3 * seeds) / 4)
 
 
 def decide(
     key: str, options: LanguageOptions, step_seconds: float, spent: float, num_pieces: int, num_documents: int
 ) -> LanguagePlan:
-    """How many pieces fit the budget, at most `passes` over the text; `ValueError` where hardly any do.
+    """Return how many pieces fit the budget, at most `passes` over the text; `ValueError` where hardly any do.
 
     `spent` are the seconds before the LMs, and those of their starts.
     """
@@ -115,7 +116,7 @@ class Build:
         self.seconds: dict[str, float] = read_json(out / SECONDS_FILE) if (out / SECONDS_FILE).is_file() else {}
 
     def steps(self, overwrite: bool, dry_run: bool) -> dict[str, Any]:
-        """All of them; returns the figures. After a dry run only the plan."""
+        """Return all of them; returns the figures. After a dry run only the plan."""
         plan = self._begin(overwrite)
         self._step("shards", "shards", self._tokenize)
         plan = plan if plan.steps else self._probe()
@@ -226,7 +227,7 @@ class Build:
         write_memory(MemoryConfig(corpus=self.text, max_documents=plan.documents, **where))
 
     def _again(self, overwrite: bool) -> dict[str, Any]:
-        """How a step treats what an earlier run of it left."""
+        """Return how a step treats what an earlier run of it left."""
         return {"overwrite": True} if overwrite and self._fresh else {"resume": True}
 
     def _fit(self) -> None:
@@ -234,7 +235,7 @@ class Build:
         made.fit(self.sets["train"], dev=self.sets["dev"], seed=self.options.seed).save_pretrained(self.out / "tagger")
 
     def _head(self) -> dict[str, Any]:
-        """The options of all taggers: what helps LMs that have read little."""
+        """Return the options of all taggers: what helps LMs that have read little."""
         return {"epochs": self.options.epochs, "memory": True, "spelling": True}
 
     def _report(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class StudyReport:
     """None where a section does not fit the task."""
 
     def html(self, results: StudyResults, more: Sequence[Section] = ()) -> str:
-        """The whole report; `more` are the caller's sections, inserted before the last one."""
+        """Return the whole report; `more` are the caller's sections, inserted before the last one."""
         labels = sorted({"answer", *(label for s in results.get("systems", ()) for label in s["per_type"])})
         *body, last = filter(None, (section(results) for section in self.sections))
         return render_page(results, (self.summary(results), self.verdict(results)), [*body, *more, last], labels)
@@ -42,7 +42,7 @@ class StudyReport:
 
 
 def data_blocks(results: StudyResults) -> list[ReportBlock]:
-    """The data, the command, and the cells that are missing."""
+    """Return the data, the command, and the cells that are missing."""
     task = results["task"]
     counted = {"examples": task["examples"], "words": "words", "entities": task["units"]}
     counted = {key: what for key, what in counted.items() if key != "entities" or task["units"] != task["examples"]}

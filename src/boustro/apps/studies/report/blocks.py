@@ -46,7 +46,7 @@ class Table:
         return [[TableCell(cell) if isinstance(cell, str) else cell for cell in row] for row in self.rows]
 
     def with_figures(self) -> "Table | None":
-        """The table without the rows and columns in which nothing is known; `None` where that is all of it."""
+        """Return the table without the rows and columns in which nothing is known; `None` where that is all of it."""
         known = [[bool(cell.text and cell.text != UNKNOWN_CELL) for cell in row] for row in self.cells]
         rows = [n for n, row in enumerate(known) if any(row[1:]) or len(row) == 1]
         columns = [n for n in range(len(self.heads)) if n == 0 or any(known[row][n] for row in rows)]
@@ -146,7 +146,7 @@ class Section:
 
 
 def to_html(block: ReportBlock) -> str:
-    """One block as HTML."""
+    """Return one block as HTML."""
     match block:
         case Prose():
             kind = f' class="{block.kind}"' if block.kind else ""
@@ -179,7 +179,7 @@ def to_html(block: ReportBlock) -> str:
 
 
 def to_markdown(block: ReportBlock) -> str:
-    """One block as Markdown; empty for a figure."""
+    """Return one block as Markdown; empty for a figure."""
     match block:
         case Prose():
             return block.text + "\n"
@@ -212,7 +212,7 @@ def to_markdown(block: ReportBlock) -> str:
 
 
 def _placed(block: ExampleSentence | ExampleAnswers, spans: Sequence[Entity]) -> tuple[str, list[Entity]]:
-    """The text of an example as it was given, and entities over its characters."""
+    """Return the text of an example as it was given, and entities over its characters."""
     return word_entities(block.words, spans, block.spaces)
 
 
@@ -240,13 +240,14 @@ def _html_cell(cell: TableCell) -> str:
 
 
 def _framed(heading: str, text: str, lines: Sequence[tuple[str, str]]) -> str:
-    """An example; `text` and the second of each line are HTML."""
+    """Return an example; `text` and the second of each line are HTML."""
     body = "".join(f"<dt>{html.escape(who)}</dt><dd dir=auto>{what}</dd>" for who, what in lines)
     return f"<div class=example><p>{html.escape(heading)}</p>{text}<dl>{body}</dl></div>"
 
 
 def _marked(example: ExampleSentence, entities: Sequence[Entity]) -> str:
-    """A sentence with its entities and scores; wrong ones are marked, and missed ones that no wrong one overlaps."""
+    """Return a sentence with its entities and scores; wrong ones are marked, and missed ones that no wrong one
+    overlaps."""
     gold = example.gold
     wanted, predicted = entity_keys(gold), entity_keys(entities)
     wrong = [e for e in entities if (e.label, e.start, e.end) not in wanted]

@@ -56,7 +56,7 @@ class Training:
         return cls(counts, frozenset(form for form, _ in counts))
 
     def frequency(self, entity: Entity, words: Sequence[str]) -> int:
-        """How often exactly these words were an entity of this type."""
+        """Return how often exactly these words were an entity of this type."""
         return self.counts[tuple(words[entity.start : entity.end]), entity.label]
 
     def seen(self, entity: Entity, words: Sequence[str]) -> int:
@@ -132,7 +132,7 @@ class Match:
 
 
 def match_entities(gold: Sequence[Entity], predicted: Sequence[Entity]) -> list[Match]:
-    """The matches of one sentence, in the order of the text."""
+    """Return the matches of one sentence, in the order of the text."""
     pairs = []
     for i, g in enumerate(gold):
         for j, p in enumerate(predicted):
@@ -154,13 +154,14 @@ def match_entities(gold: Sequence[Entity], predicted: Sequence[Entity]) -> list[
 
 
 def count_kinds(matches: Iterable[Match]) -> dict[str, int]:
-    """The number of matches of every kind, zeros included, in the order of `OUTCOMES`."""
+    """Return the number of matches of every kind, zeros included, in the order of `OUTCOMES`."""
     counts = Counter(m.kind for m in matches)
     return {kind: counts[kind] for kind in OUTCOMES}
 
 
 def count_confusions(matches: Iterable[Match]) -> Counter[tuple[str | None, str | None]]:
-    """(type in the reference, predicted type) → how often, whatever the boundaries; `None` stands for no entity."""
+    """Return (type in the reference, predicted type) → how often, whatever the boundaries; `None` stands for no
+    entity."""
     return Counter((m.gold.label if m.gold else None, m.predicted.label if m.predicted else None) for m in matches)
 
 

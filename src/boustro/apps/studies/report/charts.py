@@ -32,7 +32,7 @@ Colours = Mapping[str, str]  # name → s0 … s9
 def score_dots(
     systems: Sequence[Mapping[str, Any]], judged: str, colours: Colours | None = None, metric: str = "F1"
 ) -> str:
-    """One row per system: one dot per seed, and a vertical line at their mean."""
+    """Return one row per system: one dot per seed, and a vertical line at their mean."""
     values = [v for s in systems for v in s[judged]["values"]]
     styles = colours or colour_systems(systems)
 
@@ -52,7 +52,7 @@ def score_dots(
 
 
 def direction_dots(systems: Sequence[Mapping[str, Any]], start: str, elsewhere: str) -> str:
-    """One row per system: F1 of the entities that start a sentence, and of the others."""
+    """Return one row per system: F1 of the entities that start a sentence, and of the others."""
     rows = [(s["name"], *(_f1(s["buckets"]["position"][b]) or 0.0 for b in (start, elsewhere))) for s in systems]
     values = [v for _, first, rest in rows for v in (first, rest)]
 
@@ -68,7 +68,7 @@ def direction_dots(systems: Sequence[Mapping[str, Any]], start: str, elsewhere: 
 
 
 def mistake_bars(systems: Sequence[Mapping[str, Any]]) -> str:
-    """One row per system: a stacked bar of its mistakes by kind."""
+    """Return one row per system: a stacked bar of its mistakes by kind."""
     rows = [[s["errors"][kind] / s["num_seeds"] for kind in MISTAKES] for s in systems]
 
     def draw(index: int, y: float, scale: Scale) -> str:
@@ -106,7 +106,7 @@ def context_lines(systems: Sequence[Mapping[str, Any]], dimensions: Mapping[str,
 
 
 def learning_curves(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
-    """One panel per system: the dev score after every epoch, one dot per seed, a line through their means."""
+    """Return one panel per system: the dev score after every epoch, one dot per seed, a line through their means."""
     values = [v for s in systems for curve in s["dev_curves"] for v in curve]
     longest = max(len(curve) for s in systems for curve in s["dev_curves"])
 
@@ -125,7 +125,7 @@ def learning_curves(systems: Sequence[Mapping[str, Any]], colours: Colours) -> s
 
 
 def layer_bars(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
-    """One panel per system: the learned share of every layer, one colour per stream, one dot per seed."""
+    """Return one panel per system: the learned share of every layer, one colour per stream, one dot per seed."""
     shares = [v for s in systems for seeds in s["layer_weights"].values() for seed in seeds for v in seed]
 
     def draw(index: int, panel: Panel) -> str:
@@ -156,7 +156,7 @@ def layer_bars(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
 
 
 def reliability_panels(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
-    """One panel per system: the share of right answers by score, and their number (grey bars)."""
+    """Return one panel per system: the share of right answers by score, and their number (grey bars)."""
 
     def draw(index: int, panel: Panel) -> str:
         bins = systems[index]["calibration"]["bins"]
@@ -175,20 +175,21 @@ def reliability_panels(systems: Sequence[Mapping[str, Any]], colours: Colours) -
 
 
 def layer_names(layers: str, num_layers: int) -> list[str]:
-    """The numbers of a stream's layers: 0 … n for all, and those that `layers` lists, or stands for, otherwise."""
+    """Return the numbers of a stream's layers: 0 … n for all, and those that `layers` lists, or stands for,
+    otherwise."""
     named = [part.strip() for part in (DEEP if layers == "auto" else layers).split(",")]
     return named if len(named) == num_layers else [str(n) for n in range(num_layers)]
 
 
 def colour_systems(systems: Sequence[Mapping[str, Any]]) -> Colours:
-    """One colour per system; with too many systems, one per encoder; with too many encoders, one for all."""
+    """Return one colour per system; with too many systems, one per encoder; with too many encoders, one for all."""
     kind = "name" if len(systems) <= NUM_SERIES else "encoder"
     colours = colour_names([s[kind] for s in systems])
     return {s["name"]: colours[s[kind]] for s in systems}
 
 
 def colour_names(names: Sequence[str]) -> Colours:
-    """One colour per name, in their order; one for all when there are more names than colours."""
+    """Return one colour per name, in their order; one for all when there are more names than colours."""
     order = list(dict.fromkeys(names))
     return {name: f"s{i}" if len(order) <= NUM_SERIES else "s0" for i, name in enumerate(order)}
 

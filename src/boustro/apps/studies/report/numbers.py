@@ -14,7 +14,8 @@ def spread_text(values: Mapping[str, Any]) -> TableCell:
 
 
 def gap_text(difference: Mapping[str, Any] | None) -> TableCell:
-    """A difference in points with its 95% interval and p, coloured only where it is reliable; a dash for None."""
+    """Return a difference in points with its 95% interval and p, coloured only where it is reliable; a dash for
+    None."""
     if difference is None:
         return TableCell("–")
     low, high = difference["low"], difference["high"]
@@ -36,7 +37,7 @@ def shown_interval(difference: Mapping[str, Any]) -> str:
 
 
 def chance(difference: Mapping[str, Any]) -> str:
-    """The corrected p-value: p = 0.002; "one seed" where there is none."""
+    """Return the corrected p-value: p = 0.002; "one seed" where there is none."""
     p = difference["p_holm"]
     return "one seed" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
@@ -79,5 +80,5 @@ def seconds(value: float) -> str:
 
 
 def per_seed(count: float, num_seeds: int) -> str:
-    """A count summed over seeds, as the mean per seed."""
+    """Return a count summed over seeds, as the mean per seed."""
     return f"{count / num_seeds:,.0f}" if num_seeds == 1 else f"{count / num_seeds:,.1f}"

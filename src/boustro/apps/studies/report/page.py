@@ -73,7 +73,7 @@ dd mark{-webkit-box-decoration-break:clone;box-decoration-break:clone;margin:0 .
 
 
 def stylesheet(labels: Sequence[str]) -> str:
-    """All CSS rules, with a colour for every label."""
+    """Return all CSS rules, with a colour for every label."""
     light, dark = variables({**LIGHT, **PAGE_LIGHT}), variables({**DARK, **PAGE_DARK})
     root = f":root{{color-scheme:light dark;{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
     return f"{root}{RULES.strip()}{STYLE}{css(labels)}".replace("\n", "")
@@ -82,7 +82,7 @@ def stylesheet(labels: Sequence[str]) -> str:
 def render_page(
     results: Mapping[str, Any], told: tuple[str, str], sections: Sequence[Section], labels: Sequence[str]
 ) -> str:
-    """The whole page; it begins with the result in plain words, and with its statistics."""
+    """Return the whole page; it begins with the result in plain words, and with its statistics."""
     summary, verdict = map(html.escape, told)
     title = html.escape(results["title"])
     contents = "".join(f"<li><a href=#{s.key}>{html.escape(s.title)}</a></li>" for s in sections)

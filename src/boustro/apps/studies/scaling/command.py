@@ -132,7 +132,7 @@ def scaling(
 
 
 def run_rows(results: Results) -> list[list[str]]:
-    """The runs of an objective as text, from the smallest model and budget to the largest."""
+    """Return the runs of an objective as text, from the smallest model and budget to the largest."""
     curve, lines = curve_of(results), []
     for run in sorted(results["runs"], key=lambda run: (run["num_parameters"], run["pieces_seen"], run["seed"])):
         fitted = f"{float(curve.loss(run['num_parameters'], run['pieces_seen'])):.3f}" if curve else ""
@@ -142,7 +142,7 @@ def run_rows(results: Results) -> list[list[str]]:
 
 
 def describe_curve(results: Results) -> str:
-    """The curve in one line, or why there is none."""
+    """Return the curve in one line, or why there is none."""
     curve = curve_of(results)
     if curve is None:
         return results["refusal"]
@@ -157,7 +157,7 @@ def describe_curve(results: Results) -> str:
 
 
 def curve_of(results: Results) -> Any:
-    """The `Curve` of an objective, where there is one."""
+    """Return the `Curve` of an objective, where there is one."""
     from boustro.apps.studies.scaling.curve import Curve
 
     return Curve(**results["curve"]) if results["curve"] else None

@@ -79,7 +79,7 @@ def refusal(runs: Sequence[FinishedRun]) -> str:
 
 
 def fit_curve(runs: Sequence[FinishedRun]) -> Curve:
-    """The curve of the runs; `ValueError` where there are too few, or a loss that is not positive and finite."""
+    """Return the curve of the runs; `ValueError` where there are too few, or a loss that is not positive and finite."""
     if message := refusal(runs):
         raise ValueError(message)
     values = np.array(runs, float)
@@ -106,7 +106,7 @@ def fit_curve(runs: Sequence[FinishedRun]) -> Curve:
 
 
 def _starts(values: np.ndarray) -> list[np.ndarray]:
-    """The best points of the grid: (log E, log A, log B, α, β), in scaled units."""
+    """Return the best points of the grid: (log E, log A, log B, α, β), in scaled units."""
     from scipy.optimize import nnls
 
     size, data, loss = values.T
@@ -119,7 +119,7 @@ def _starts(values: np.ndarray) -> list[np.ndarray]:
 
 
 def _refined(values: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float]:
-    """The robust optimum near a start, and its cost."""
+    """Return the robust optimum near a start, and its cost."""
     from scipy.optimize import least_squares
 
     size, data, loss = np.log(values.T)

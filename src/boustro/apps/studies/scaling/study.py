@@ -61,7 +61,7 @@ class ScalingStudy(Cells):
         return [Shards.open(path).fingerprint for path in (*self.options.shards, self.options.validation)]
 
     def config(self, cell: Cell) -> PretrainConfig:
-        """The options of a cell's run."""
+        """Return the options of a cell's run."""
         given, trained = self.options, cell.system
         run = given.out / "runs" / cell.folder.name
         begun = run.exists() or run.with_name(f"{run.name}.checkpoints").exists()
@@ -114,7 +114,7 @@ def plan_grid(study: ScalingStudy, out: Path) -> dict[str, Any]:
 
 
 def describe_grid(plan: dict[str, Any]) -> str:
-    """The plan as text."""
+    """Return the plan as text."""
     known, missing = (sum(row[name] for row in plan["runs"]) for name in ("known", "missing"))
     lines = [f"{known + missing} cells: {known} known, {missing} to compute"]
     for row in plan["runs"]:
@@ -128,7 +128,7 @@ def describe_grid(plan: dict[str, Any]) -> str:
 
 
 def summarise_runs(study: ScalingStudy, cells: Sequence[Cell]) -> dict[str, Any]:
-    """The runs of each objective, and its curve, or why there is none."""
+    """Return the runs of each objective, and its curve, or why there is none."""
     wanted = study.cells(study.options.out)
     objectives = {}
     for objective in study.options.objectives:

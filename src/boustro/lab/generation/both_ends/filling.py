@@ -69,7 +69,7 @@ class Side:
         self._stale.append(row)
 
     def log_probs(self) -> Tensor:
-        """(N, V) of the next piece; only rows that were written to are computed anew."""
+        """Return (N, V) of the next piece; only rows that were written to are computed anew."""
         if self._stale:
             log_probs = self._predict([self.written[n] for n in self._stale], [self._rows[n] for n in self._stale])
             if len(self._stale) == len(self.written):
@@ -101,7 +101,7 @@ def write(ends: Ends, length: int, rows: Sequence[int], choose: Choose, weight: 
 
 
 def of_writers(forward: list[bool], left: Side, right: Side) -> Tensor:
-    """(N, V) of the LM that writes in each row."""
+    """Return (N, V) of the LM that writes in each row."""
     if all(forward) or not any(forward):
         return (left if forward[0] else right).log_probs()
     chosen = torch.tensor(forward, device=left.log_probs().device)
@@ -109,7 +109,7 @@ def of_writers(forward: list[bool], left: Side, right: Side) -> Tensor:
 
 
 def fill_gaps(pair: LMPair, gaps: Sequence[Gap], options: InfillOptions) -> list[list[Filling]]:
-    """The fillings of each gap, the best first, `options.candidates` of them or fewer where fewer differ.
+    """Return the fillings of each gap, the best first, `options.candidates` of them or fewer where fewer differ.
 
     A context that does not fit into the window beside the gap loses its furthest pieces. Raises `ValueError` where the
     gap itself does not fit.
@@ -125,7 +125,7 @@ def fill_gaps(pair: LMPair, gaps: Sequence[Gap], options: InfillOptions) -> list
 
 
 def find_fillings(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
-    """The pieces of every filling of each gap, of all lengths, in no order."""
+    """Return the pieces of every filling of each gap, of all lengths, in no order."""
     fillings: list[set[tuple[int, ...]]] = [set() for _ in gaps]
     for length in options.lengths():
         for row, pieces in _fillings(ends, gaps, length, options):
@@ -145,7 +145,7 @@ def context_room(pair: LMPair, options: InfillOptions) -> int:
 
 
 def _fillings(ends: Ends, gaps: Sequence[Gap], length: int, options: InfillOptions) -> Sequence[tuple[int, Ids]]:
-    """(gap's number, pieces) of every filling of this length."""
+    """Return (gap's number, pieces) of every filling of this length."""
     if options.temperature == 0:
         return beam_search(ends, length, options.beam, options.unigram_weight)
     rows = [row for row in range(len(gaps)) for _ in range(options.candidates)]
@@ -166,7 +166,7 @@ def _chooser(keys: Sequence[tuple[int, ...]], options: InfillOptions) -> Choose:
 
 
 def rank_fillings(ends: Ends, middles: list[list[tuple[int, ...]]], options: InfillOptions) -> list[list[Filling]]:
-    """The best fillings of each gap, scored and in order."""
+    """Return the best fillings of each gap, scored and in order."""
     flat = [middle for gap_middles in middles for middle in gap_middles]
     rows = [row for row, gap_middles in enumerate(middles) for _ in gap_middles]
     joint = ends.joint(flat, rows, options.unigram_weight)
@@ -184,7 +184,7 @@ Key = TypeVar("Key")
 
 
 def beam_search(ends: Ends, length: int, size: int, unigram_weight: float) -> list[tuple[int, WrittenIds]]:
-    """(gap's number, pieces in text order): at most `size` fillings of each gap, in no order."""
+    """Return (gap's number, pieces in text order): at most `size` fillings of each gap, in no order."""
     left = _Memory(ends.ahead)
     right = _Memory(partial(ends.behind, length=length))
     beams: list[dict[Hypothesis, float]] = [{((), ()): 0.0} for _ in ends.contexts]
@@ -230,7 +230,7 @@ class _Memory:
 
 
 def _likeliest(log_probs: Tensor, size: int) -> list[tuple[int, float]]:
-    """The likeliest pieces that may stand there, with their scores."""
+    """Return the likeliest pieces that may stand there, with their scores."""
     values, pieces = log_probs.topk(min(size, len(log_probs)))
     return [(p, v) for p, v in zip(pieces.tolist(), values.tolist(), strict=True) if v > float("-inf")]
 

@@ -136,7 +136,7 @@ class Infiller:
         return [Filled(text, filled[row], tuple(gaps[row])) for row, (text, _) in enumerate(texts)]
 
     def _gap(self, left: str, parts: Sequence[str], turn: int, key: tuple[int, ...]) -> Gap:
-        """The gap after `left`; what lies behind the next gap is not read."""
+        """Return the gap after `left`; what lies behind the next gap is not read."""
         right, more = parts[turn + 1], turn + 2 < len(parts)
         before, spaced = self.pieces.left(left)
         after = self.pieces.right(right.removesuffix(" ") if more else right)
@@ -154,7 +154,7 @@ class Infiller:
 
 
 def _checked(text: str, place: str) -> list[str]:
-    """The parts between the gaps; `ValueError` where there are none."""
+    """Return the parts between the gaps; `ValueError` where there are none."""
     parts = split_gaps(text)
     if not text.strip():
         raise ValueError(f"{place} is empty; give a text with a gap (___)")

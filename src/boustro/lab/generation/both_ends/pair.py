@@ -64,7 +64,8 @@ class LMPair:
     def load(
         cls, spec: str = "starter", device: str | None = None, dtype: Precision = "float32", start_piece: str = AUTO
     ) -> "LMPair":
-        """The pair that a spec names. Raises as `load_encoder`, and `ValueError` for anything but such a pair."""
+        """Return the pair that a spec names. Raises as `load_encoder`, and `ValueError` for anything but such a
+        pair."""
         parts = Spec.parse(spec).parts
         for part in parts:
             path = part.place
@@ -83,7 +84,7 @@ class LMPair:
         rights: Sequence[Ids],
         unigram_weight: float = UNIGRAM_WEIGHT,
     ) -> Tensor:
-        """(N,) f + b − γ · u of each middle between its own left and right context, summed over its pieces.
+        """Return (N,) f + b − γ · u of each middle between its own left and right context, summed over its pieces.
 
         Contexts and middles are piece ids in text order; only the pieces nearest to the middle are read where they do
         not fit into the window. The scores are not normalised: they compare middles of the same place. Middles that a
@@ -114,12 +115,13 @@ class Ends:
         self.right: ReadContexts = pair.backward.read([right for _, right in contexts])
 
     def ahead(self, written: Sequence[Ids], rows: Sequence[int]) -> Tensor:
-        """(N, V) f of the piece after what is written at the left; -inf for pieces that may not stand there."""
+        """Return (N, V) f of the piece after what is written at the left; -inf for pieces that may not stand there."""
         first = [self.spaced[row] if not ids else None for ids, row in zip(written, rows, strict=True)]
         return self._allowed(self.left.next(written, rows), first)
 
     def behind(self, written: Sequence[Ids], rows: Sequence[int], length: int) -> Tensor:
-        """(N, V) b of the piece before what is written at the right, which is in the order of writing; the same."""
+        """Return (N, V) b of the piece before what is written at the right, which is in the order of writing; the
+        same."""
         first = [self.spaced[row] if len(ids) == length - 1 else None for ids, row in zip(written, rows, strict=True)]
         return self._allowed(self.right.next(written, rows), first)
 
@@ -129,14 +131,14 @@ class Ends:
         return log_probs.masked_fill(~allowed, -torch.inf)
 
     def joint(self, middles: Sequence[Ids], rows: Sequence[int], unigram_weight: float) -> Tensor:
-        """(N,) f + b − γ · u, summed over the pieces."""
+        """Return (N,) f + b − γ · u, summed over the pieces."""
         reversed_middles = [list(reversed(middle)) for middle in middles]
         log_probs = self.left.scores(middles, rows).sum(-1) + self.right.scores(reversed_middles, rows).sum(-1)
         unigram = torch.stack([self.pair.unigram[list(middle)].sum() for middle in middles])
         return log_probs - unigram_weight * unigram
 
     def around(self, middles: Sequence[Ids], rows: Sequence[int], read_on: int) -> Tensor:
-        """(N,) log-probability of a middle and of `read_on` pieces behind it, in both directions, summed.
+        """Return (N,) log-probability of a middle and of `read_on` pieces behind it, in both directions, summed.
 
         log p(x, r₁…rₖ | left) of the forward LM + log p(x, lₖ…l₁ | right) of the backward LM. Both are probabilities of
         the same text whatever the length of x, so they compare middles of different lengths.
@@ -150,12 +152,12 @@ class Ends:
 
 
 def nearest_left(context: Ids, room: int) -> Ids:
-    """The last `room` pieces."""
+    """Return the last `room` pieces."""
     return context[max(0, len(context) - room) :]
 
 
 def nearest_right(context: Ids, room: int) -> Ids:
-    """The first `room` pieces."""
+    """Return the first `room` pieces."""
     return context[:room]
 
 
@@ -193,7 +195,7 @@ class TextPieces:
         self._anchor = self._ids("a")[-1]
 
     def left(self, text: str) -> tuple[list[int], bool]:
-        """The pieces of the text on the left of a gap, and whether the gap's first piece begins with a space."""
+        """Return the pieces of the text on the left of a gap, and whether the gap's first piece begins with a space."""
         if not text:
             return [], self._marks_start
         spaced = text.endswith(" ") and self._has_spaced
@@ -201,7 +203,7 @@ class TextPieces:
         return (self._ids(text) if text else []), spaced
 
     def right(self, text: str) -> list[int]:
-        """The pieces of the text on the right of a gap."""
+        """Return the pieces of the text on the right of a gap."""
         if not self._marks_start:
             return self._ids(text)
         if text.startswith(" "):  # the mark is this space

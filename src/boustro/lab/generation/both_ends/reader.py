@@ -42,7 +42,7 @@ class EndReader:
         self._start, self._end = encoder.start, end_of_text_id(encoder.tokenizer)
 
     def frame(self, context: Ids) -> list[int]:
-        """A context in text order → the LM's input: `[5, 7]` → `[0, 5, 7]`, or `[0, 7, 5]` for a backward LM.
+        """Return a context in text order → the LM's input: `[5, 7]` → `[0, 5, 7]`, or `[0, 7, 5]` for a backward LM.
 
         An LM that was trained without a start piece is given the end-of-text piece where the context is empty.
         """
@@ -54,12 +54,12 @@ class EndReader:
         return ReadContexts(self, [self.frame(context) for context in contexts])
 
     def states(self, **inputs: Any) -> tuple[Tensor, Any]:
-        """The top states (N, P, D), and the cache of what was read."""
+        """Return the top states (N, P, D), and the cache of what was read."""
         output = self.lm.base_model(use_cache=True, **inputs)
         return output.last_hidden_state, output.past_key_values
 
     def log_probs(self, states: Tensor) -> Tensor:
-        """(…, V) from top states (…, D)."""
+        """Return (…, V) from top states (…, D)."""
         logits = self.head(states).float()
         return (logits if self.finish is None else self.finish(logits)).log_softmax(-1)
 
@@ -83,14 +83,14 @@ class ReadContexts:
         self.width = width
 
     def next(self, written: Sequence[Ids], rows: Sequence[int] | None = None) -> Tensor:
-        """(N, V) log-probabilities of the piece after what is written; row `n` belongs to context `rows[n]`.
+        """Return (N, V) log-probabilities of the piece after what is written; row `n` belongs to context `rows[n]`.
 
         By default there is one row for each context.
         """
         return self._log_probs(written, rows, lambda states, ends: states[torch.arange(len(ends)), ends])
 
     def scores(self, written: Sequence[Ids], rows: Sequence[int] | None = None) -> Tensor:
-        """(N, W) log-probability of each piece written, given those before it; 0 beyond a row's own end."""
+        """Return (N, W) log-probability of each piece written, given those before it; 0 beyond a row's own end."""
         return self.judge(written, rows)[0]
 
     def judge(self, written: Sequence[Ids], rows: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
@@ -119,7 +119,7 @@ class ReadContexts:
         return reader.log_probs(pick(states, ends))
 
     def _cache_of(self, rows: Tensor) -> Any:
-        """The contexts' cache, row by row; what is read next is added to this copy only."""
+        """Return the contexts' cache, row by row; what is read next is added to this copy only."""
         if self.cache is None:
             return None
         chosen = copy.copy(self.cache)
@@ -130,7 +130,7 @@ class ReadContexts:
 
 
 def _places(padding: Tensor, stop: int, width: int) -> dict[str, Tensor]:
-    """The mask and the positions of columns `[stop - width, stop)`, of which the first `padding` are padding."""
+    """Return the mask and the positions of columns `[stop - width, stop)`, of which the first `padding` are padding."""
     columns = torch.arange(stop, device=padding.device)
     positions = (columns[stop - width :] - padding[:, None]).clamp_min(0)
     return {"attention_mask": (columns >= padding[:, None]).long(), "position_ids": positions}
