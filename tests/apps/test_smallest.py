@@ -77,12 +77,13 @@ def test_a_study_or_a_sentence(ends, command, name):
 
 
 def test_a_study_counts_texts_outside(ends, tmp_path):
-    """Where texts may have no label, those of the development set may; those of the training set never."""
+    """Where texts may have no label, those of the development set count; those of the training set are left out."""
     study = ["--dev", "{judged}", "--out", "{out}", "--task", "classify", "--heads", "lda-pool", "--none", "0.1"]
     rows, outside = texts("label", *A_LABEL_EACH), texts("label", "a", "b", None, "")
     ends(rows, "compare", ["--train", "{data}", *study], judged=outside)
     assert "| (no label) | 2 |" in (tmp_path / "compare" / "report.md").read_text()
-    ends(outside, "compare", ["--train", "{data}", *study], "the label under 'label' is None", judged=outside)
+    said = ends(outside, "compare", ["--train", "{data}", *study], judged=outside)
+    assert "2 texts without a label under 'label', which no score counts" in said
 
 
 def test_training_on_the_page_needs_different_answers():

@@ -12,7 +12,6 @@ from safetensors.numpy import load_file, save_file
 
 import boustro
 import boustro.lab.adapt.table
-from boustro.apps.cli.commands import AROUND
 from boustro.apps.cli.main import main
 from boustro.encoders.extended import ExtendedEncoder, with_mentions
 from boustro.encoders.spec import Spec, load_encoder
@@ -276,7 +275,7 @@ def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair
     other = file("train.conll", "-DOCSTART- O\n\nVellmar B-ORG\nwon O\n\nAda B-PER\nleft O\nVellmar B-LOC\n\n")
     same = file("words.jsonl", '{"words": ["It", "rained"], "tags": null, "document": "x"}\n')
     out = tmp_path / "memory"
-    assert main(["lab", "memory", "--data", str(other), str(same), "--encoder", tiny_pair, "--out", str(out)]) == 0
+    assert main(["lab", "memory", "--data", f"{other},{same}", "--encoder", tiny_pair, "--out", str(out)]) == 0
     known, _ = load_means(Artefact(out))
     counts = {"Vellmar": 2, "won": 1, "Ada": 1, "left": 1, "It": 1, "rained": 1}
     assert dict(zip(known.rows, known.counts.tolist(), strict=True)) == counts
@@ -374,7 +373,8 @@ def test_sentences_without_labels_are_remembered_too(tiny_pair, tmp_path, capsys
     for memory, said in (("--no-memory", None), ("--memory", f"2 {MEMORY_ONLY}")):
         assert main(["fit", *how, memory, "--out", str(tmp_path / "ner"), "--overwrite"]) == 0
         told = capsys.readouterr().err
-        assert f"1 {AROUND}" in told and (said or "") in told and UNREAD not in told
+        assert "1 sentence of documents around them, read as context only" in told
+        assert (said or "") in told and UNREAD not in told
     known = read_means(Artefact(tmp_path / "ner"))
     assert dict(zip(known.rows, known.counts.tolist(), strict=True)) == {
         ".": 4, "left": 2, "Vellmar": 2, "It": 1, "rained": 1, "Ada": 1, "won": 1

@@ -91,7 +91,7 @@ def test_mixtures_that_are_refused(options, said):
 
 
 def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, capsys):
-    words = ["lab", "seq2seq", "--model", place / "lm", "--train", place / "a.jsonl", place / "b.jsonl"]
+    words = ["lab", "seq2seq", "--model", place / "lm", "--train", f"{place / 'a.jsonl'},{place / 'b.jsonl'}"]
     words += ["--target-key", "response"]
     words += ["--task-key", "task", "--held-out", "odd", "--dev-pairs", 1, "--task-cap", 4, "--epochs", 12]
     words += ["--held-back", tmp_path / "back.jsonl", "--out", tmp_path / "tuned", "--lr", 1e-2, "--batch-pairs", 4]
