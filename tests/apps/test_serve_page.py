@@ -129,7 +129,7 @@ def test_entities_stand_where_they_are_and_texts_stay_texts(browser, served):
     assert "'inputs'" not in page.run("curl()") and "/v1/predict" in page.run("curl()")
     page.run("$('model').value = 'topics'; $('model').dispatchEvent(new Event('change')); go()")
     page.wait("document.querySelectorAll('#rows tr').length === 3")
-    assert "0.7500" in page.text("#rows")
+    assert "0.750" in page.text("#rows")
     assert all(place.startswith(address) for place in page.addresses())
 
 

@@ -24,6 +24,7 @@ from boustro.tasks.labellings.scores import NumberUnits
 from boustro.tasks.labellings.texts import LabelSetUnits, LabelUnits
 from boustro.tasks.questions.data import read_questions
 from boustro.tasks.questions.labelling import AnswerUnits
+from boustro.tasks.render import shown_number
 from boustro.tasks.tagger.entities import EntityUnits
 from boustro.tasks.tagger.tags import WordUnits
 from boustro.text.words import split_text
@@ -365,7 +366,7 @@ def test_numbers_are_judged_by_the_correlation_of_their_ranks():
     exact = [Answer(value=2 * g) for g in gold]
     assert units.credits(units.values(pairs, exact)).tolist() == [1] * 12
     reversed_ranks = units.credits(units.values(pairs, [Answer(value=-g) for g in gold]))
-    assert reversed_ranks.min() == 0 and units.reference(pairs[0]) == f"{gold[0]:.2f}"
+    assert reversed_ranks.min() == 0 and units.reference(pairs[0]) == shown_number(gold[0])
 
 
 def test_examples_that_two_systems_answer_differently_are_fixed_or_broken():

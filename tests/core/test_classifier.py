@@ -83,7 +83,7 @@ def test_a_head_of_another_task_is_refused(tiny_pair):
 
 
 def test_a_label_that_training_never_showed_is_a_warning(classifier):
-    with pytest.warns(UserWarning, match="1 gold labels that the head does not know.*: harvest"):
+    with pytest.warns(UserWarning, match="1 gold label that the head does not know.*: harvest"):
         assert classifier.evaluate([*TEXTS, ("Ada", "harvest")]).accuracy < 100
 
 

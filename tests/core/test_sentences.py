@@ -249,7 +249,7 @@ def topics():
 def test_labels_of_vectors_count_the_same_as_in_scikit_learn(topics):
     (x, _, ids), (others, _, _) = topics(4), topics(50)
     unequal = np.arange(len(ids)) % 5 <= np.arange(len(ids)) // 5 + 1
-    weight, bias = _logistic(x[unequal], ids[unequal], np.zeros((5, 24), np.float32), 0.0)
+    weight, bias = _logistic(x[unequal], ids[unequal], np.zeros((5, 24), np.float32), np.zeros(5))
     model = LogisticRegression(C=10, tol=1e-8, max_iter=2000, fit_intercept=False, class_weight="balanced")
     expected = model.fit(x[unequal], ids[unequal]).decision_function(others)
     np.testing.assert_allclose(others @ weight.T + bias, expected, atol=5e-3)  # it ends a little earlier

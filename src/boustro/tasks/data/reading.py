@@ -388,7 +388,7 @@ def _with_composed_labels(sentence: Sentence) -> Sentence:
 def _check_sentence(sentence: Sentence, where: str) -> None:
     size = len(sentence)
     if sentence.entities is None and sentence.tags is not None and len(sentence.tags) != size:
-        raise ValueError(f"{where}: {count_of(size, 'words')}, but {len(sentence.tags)} tags")
+        raise ValueError(f"{where}: {count_of(size, 'words')}, but {count_of(len(sentence.tags), 'tags')}")
     for e in sentence.entities or ():
         if not 0 <= e.start < e.end <= size:
             raise ValueError(

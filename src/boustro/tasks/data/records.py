@@ -194,7 +194,8 @@ def _words_sentence(
         return sentence
     if are_tags:
         if len(record[key]) != len(words):
-            raise ValueError(f"{where}: {count_of(len(words), 'words')}, but {len(record[key])} tags under {key!r}")
+            sizes = f"{count_of(len(words), 'words')}, but {count_of(len(record[key]), 'tags')}"
+            raise ValueError(f"{where}: {sizes} under {key!r}")
         for number, tag in enumerate(record[key], start=1):
             if not isinstance(tag, str) or not tag.strip():
                 raise ValueError(f"{where}: tag {number} under {key!r} is {shorten(tag)}; tags must be names")

@@ -461,11 +461,12 @@ def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str
     """
     parts, scores = list(data.parts(WEAK_FOLDS)), {}
     for weight in WEAK_WEIGHTS:
-        answers: list[Any] = [None] * len(data.gold)
+        asked, answers = list[Any](), list[Any]()
         for kept, left in parts:
             part = replace(data.learning(kept), weight=weight, dev=None)
             trained = train_on_part(fitted, part, kept)
-            for number, output in zip(left, predict_inputs(trained.head, part.inputs.select(left)), strict=True):
-                answers[number] = trained.labelling.read(output, data.gold[number])
-        scores[weight] = round(fitted.score(data.gold, answers).value, 3)
+            asked += [data.gold[number] for number in left]
+            outputs = predict_inputs(trained.head, part.inputs.select(left))
+            answers += map(trained.labelling.read, outputs, asked[-len(left) :])
+        scores[weight] = round(fitted.score(asked, answers).value, 3)
     return max(scores, key=lambda weight: (scores[weight], -weight)), {f"{w:g}": s for w, s in scores.items()}
