@@ -51,6 +51,13 @@ def shorten(value: Any) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
+def of_system(error: BaseException) -> str:
+    """Return what the system says of a file, as one sentence; empty for all other errors."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return ""
+
+
 PLURAL = re.compile(r"[a-z]{2,}[^\W\dsui]s")
 VERBS = {"are": "is", "were": "was", "have": "has", "do": "does", "their": "its"}
 VERBS |= {verb: f"{verb}s" for verb in ("occur", "look", "begin", "end", "share", "stand", "overlap", "differ")}

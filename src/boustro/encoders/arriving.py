@@ -41,7 +41,7 @@ from boustro.encoders.extended import Extender, base_encoder, extenders_of, scop
 from boustro.encoders.lm import TRIED_PIECES, LMEncoder
 from boustro.encoders.options import Context
 from boustro.encoders.transformer import PARAGRAPH
-from boustro.types import Sentence
+from boustro.types import Sentence, compose
 
 TRIED: "WeakKeyDictionary[LMEncoder, bool]" = WeakKeyDictionary()
 
@@ -171,9 +171,9 @@ class WordBuffer:
         return self.base + len(self._words)
 
     def append(self, word: Word) -> None:
-        """The next word."""
+        """Take the next word, which encoders read in NFC, see `Sentence.composed`."""
         last = self._sentences[-1] if self._sentences else -1
-        self._words.append(word)
+        self._words.append(word._replace(text=compose(word.text)))
         self._sentences.append(last + word.begins)
 
     def drop(self, before: int) -> None:

@@ -28,7 +28,7 @@ from boustro.features.reader import Reader
 from boustro.heads.inputs import TO_THE_END, HeadInputs, Streams, encode_distances, sentence_rows
 from boustro.progress import Progress
 from boustro.text.alignment import guess_spaces
-from boustro.types import Sentence, compose
+from boustro.types import Sentence
 
 FORGOTTEN = 0.3  # of the words: entities of BC5CDR never seen 61.4 at 0, 63.7 at 0.3, 63.6 at 0.6 (docs/log.md)
 MEMORY_ONLY = "sentences without labels, read for the memory only"
@@ -179,7 +179,7 @@ def _cut(
     for sentence in group:
         spaces = sentence.spaces or guess_spaces(sentence.words)
         for n, (word, space) in enumerate(zip(sentence.words, spaces, strict=True)):
-            words.append(Word(compose(word), 0, 0, space, n == 0))
+            words.append(Word(word, 0, 0, space, n == 0))
     vectors = RowVectors(encoder, words, by_sentence)
     if not words.stop:
         return

@@ -24,6 +24,7 @@ from boustro.arrays import read_arrays
 from boustro.errors import count_of
 from boustro.names import LANGUAGES, LANGUAGES_TAGGER, SHIPPED_SENTENCES, SHIPPED_TAGGER, languages_file
 from boustro.text.words import join_words
+from boustro.types import compose
 
 ENGLISH = frozenset(
     "the of and to a in is it that for was on you he be are with as i his they at have this from or had by not "
@@ -137,17 +138,18 @@ def language_of_words(words: Sequence[str]) -> str | None:
 
 
 class Identifier(NamedTuple):
-    """Naive Bayes over pieces of bytes: the row of each piece, (pieces, languages) log-probabilities, codes and names
-    of the languages, `OTHER_LANGUAGE` for those without a name."""
+    """Naive Bayes over pieces of bytes: the row of each piece, (pieces, languages) log-probabilities, names of the
+    languages, `OTHER_LANGUAGE` for those without one, which are English or code, and what each has beforehand."""
 
     rows: Mapping[bytes, int]
     weights: np.ndarray
-    codes: list[str]
     names: list[str]
+    home: np.ndarray
+    beforehand: np.ndarray
 
     def scores(self, words: Sequence[str]) -> np.ndarray:
         """Return (languages,) logarithms of how probable the words are in each."""
-        given = unicodedata.normalize("NFC", f" {' '.join(words)} ").encode("utf-8", "ignore")
+        given = compose(f" {' '.join(words)} ").encode("utf-8", "ignore")
         found = Counter[int]()
         for end in range(1, len(given) + 1):
             longest = (self.rows.get(given[max(end - n, 0) : end]) for n in range(LONGEST_PIECE, 0, -1))
@@ -167,7 +169,10 @@ def identifier() -> Identifier:
     rows = {
         letters[end - length : end]: row for row, (end, length) in enumerate(zip(ends, lengths.tolist(), strict=True))
     }
-    return Identifier(rows, weights * ((high - low) / 255) + low, codes, [name or OTHER_LANGUAGE for name in names])
+    home = np.isin(codes, ("en", "zxx"))  # zxx is code and the like
+    beforehand = OF_MOST_WRITTEN * np.isin(codes, [*MOST_WRITTEN])
+    called = [name or OTHER_LANGUAGE for name in names]
+    return Identifier(rows, weights * ((high - low) / 255) + low, called, home, beforehand)
 
 
 @cache
@@ -186,15 +191,13 @@ def language_of(text: str) -> str | None:
     if len(words) < FEWEST_TELLING:
         return None
     known = identifier()
-    codes = np.array(known.codes)
-    scores = known.scores(words)
-    home = np.isin(codes, ("en", "zxx"))  # zxx is code and the like
+    scores, home = known.scores(words), known.home
     common = sum(word.lower() in ENGLISH for word in WORD.findall(text))
     least = LEAST_ODDS + OF_ENGLISH * common + OF_FEW * (len(words) < 4) + OF_CAPITALS * (text.upper() == text)
     if scores[~home].max() - scores[home].max() <= least:
         return None
     scores[home] = -np.inf
-    scores += OF_MOST_WRITTEN * np.isin(codes, [*MOST_WRITTEN])
+    scores += known.beforehand
     chances = np.exp(scores - scores.max())
     by_name = defaultdict[str, float](float)
     for called, chance in zip(known.names, chances / chances.sum(), strict=True):

@@ -32,7 +32,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import groupby
 
-from boustro.types import Sentence
+from boustro.types import Sentence, compose
 
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u309f"
 UNSPACED += "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -65,7 +65,7 @@ def join_words(words: Sequence[str], spaces: Sequence[bool] | None = None) -> st
 
 def plain_words(text: str) -> list[str]:
     """`"रे, re\u0301sume\u0301!"` → `["रे", "résumé"]`; a letter and its accent are one character where there is one."""
-    return PLAIN_WORD.findall(unicodedata.normalize("NFC", text))
+    return PLAIN_WORD.findall(compose(text))
 
 
 ABBREVIATIONS = frozenset(

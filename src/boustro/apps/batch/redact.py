@@ -29,7 +29,7 @@ from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.apps.live.masks import Masks, Region, TooManyNames
 from boustro.apps.live.redacted import GivenFile, RedactedRow, form_with
 from boustro.apps.live.structured import Checker
-from boustro.errors import count_of
+from boustro.errors import count_of, of_system
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import AS_GIVEN, OptionError, Positional, Share, check_options
 from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices
@@ -316,7 +316,9 @@ class RedactionJob:
             except (ValueError, OSError) as error:
                 if not self.in_folder:
                     raise
-                yield RedactedRow(FileRow(str(file.file.path), None, problem=_said(error)), file, ends=True)
+                yield RedactedRow(
+                    FileRow(str(file.file.path), None, problem=of_system(error) or str(error)), file, ends=True
+                )
 
     def find(self, rows: list[RedactedRow]) -> AnsweredRows:
         """Lines of the names in the texts of rows, see `FoundLines`."""
@@ -447,9 +449,3 @@ def _batches(rows: Iterator[RedactedRow]) -> Iterator[list[RedactedRow]]:
 
 def _problems(rows: Iterable[RedactedRow]) -> list[dict[str, str]]:
     return [row.row.to_problem() for row in rows if row.row.problem]
-
-
-def _said(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)

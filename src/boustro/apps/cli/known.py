@@ -6,9 +6,10 @@ A new command is one entry. Its module must not import torch; the command does w
 
 import textwrap
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from boustro.choose import named
 
 
 class Known(NamedTuple):
@@ -37,8 +38,7 @@ class Known(NamedTuple):
 
     def function(self) -> Callable[..., Any]:
         """Return the function that runs; its module is imported now."""
-        module, _, name = self.place.partition(":")
-        return getattr(import_module(module), name)
+        return named(self.place)
 
 
 LAB_GROUPS = ("LMs", "Encoders", "Write", "Studies")

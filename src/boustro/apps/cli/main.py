@@ -22,7 +22,7 @@ from typing import Any
 
 from boustro.apps.cli.known import COMMANDS, called, pages, usage
 from boustro.choose import nearest
-from boustro.errors import lacks_memory, lacks_package, reason
+from boustro.errors import lacks_memory, lacks_package, of_system, reason
 from boustro.options import OptionError, command_line
 from boustro.output import warnings_as_notes
 
@@ -221,9 +221,7 @@ def _joined(said: str, advice: str) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return "; ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])
+    return of_system(error) or "; ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from boustro.text.languages import GENDERED, TITLES
+from boustro.types import compose
 
 MASK_DIGITS = 6
 """Longer numbers in brackets are no masks, and are not left alone as such."""
@@ -154,7 +155,7 @@ def name_key(text: str, label: str = "") -> str:
             if title in GENDERED and len(words) - first < 3:
                 break
             first += 1
-    return unicodedata.normalize("NFC", " ".join(words[first:])) or text
+    return compose(" ".join(words[first:])) or text
 
 
 def name_parts(text: str, regions: Iterable[Region], begin: int = 0) -> list[Region]:

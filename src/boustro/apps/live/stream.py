@@ -36,7 +36,7 @@ from boustro.text.words import (
     ends_sentence,
     word_end,
 )
-from boustro.types import Entity, compose, short_score
+from boustro.types import Entity, short_score
 
 MOST_WORD = 1_000_000  # characters without a break: no text; it would be kept and read again with each chunk
 _MARKS = f"{MARKS_INSIDE}+="  # a class of characters, which begins with the hyphen
@@ -376,7 +376,7 @@ class Segmenter:
         begins = not self._open
         gap = len(places) < 2 or places[-2][1] < start
         self._open, self._line = True, [*self._line[-1:], (start + base, stop + base)]
-        yield Word(compose(self._text[start:stop]), start + base, stop + base, begins or gap, begins)
+        yield Word(self._text[start:stop], start + base, stop + base, begins or gap, begins)
 
 
 def _is_certain(text: str, start: int, stop: int) -> bool:

@@ -15,7 +15,6 @@ of a word or of a text is an entity that covers it.
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from boustro.heads.registry import head_kind
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.text.words import EXTENDERS, LOWER, UPPER
+from boustro.types import compose
 
 LEARNED = {
     "tags": "tagger.tags:TagLabelling",
@@ -111,7 +111,7 @@ def values_of(examples: Sequence[Any]) -> dict[str, Any]:
 def readable(name: str) -> str:
     """Return the words of a name: "card_arrival", "cardArrival" and "card-arrival" are "card arrival", and "C++" is
     "C++"."""
-    parted = re.sub(rf"(?<=[{LOWER}])(?=[{UPPER}])|(?<=[^\W\d_])(?=\d)|_", " ", unicodedata.normalize("NFC", name))
+    parted = re.sub(rf"(?<=[{LOWER}])(?=[{UPPER}])|(?<=[^\W\d_])(?=\d)|_", " ", compose(name))
     return " ".join(re.findall(rf"[\w{SPOKEN}][\w{SPOKEN}{EXTENDERS}]*", parted))
 
 
