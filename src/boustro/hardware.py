@@ -7,8 +7,16 @@ $BOUSTRO_BF16   not set   compute in bf16 if the hardware is fast at it, packed 
 import os
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
 
 BF16, BY_PROCESSOR = "BOUSTRO_BF16", "auto"
+
+
+ROW_MULTIPLE = 32
+"""oneDNN, which computes products in bf16 on a CPU, compiles a kernel for every number of rows, which takes longer than
+the products of a batch, and keeps a thousand of half a megabyte. So a batch has a multiple of so many rows there."""
 
 
 def _after_fork() -> None:
@@ -74,3 +82,11 @@ def uses_bf16(device: torch.device) -> bool:
 def mixed_precision(device: torch.device, bf16: bool | None = None) -> torch.autocast:
     """Return a block of code whose products are in bf16 if `bf16`; by default as `uses_bf16`."""
     return torch.autocast(device.type, torch.bfloat16, enabled=uses_bf16(device) if bf16 is None else bf16)
+
+
+def multiply(x: Float[Tensor, "*B K"], weight: Float[Tensor, "N K"], bias: Float[Tensor, " N"] | None = None) -> Tensor:
+    """Return x · Wᵀ + b, (…, K) → (…, N), the rows of `x` filled up where that spares kernels (`ROW_MULTIPLE`)."""
+    rows = x.flatten(0, -2)
+    if x.dtype != torch.bfloat16 or x.device.type != "cpu" or not (lacking := -len(rows) % ROW_MULTIPLE):
+        return F.linear(x, weight, bias)
+    return F.linear(F.pad(rows, (0, 0, 0, lacking)), weight, bias)[: len(rows)].unflatten(0, x.shape[:-1])

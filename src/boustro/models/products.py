@@ -27,6 +27,7 @@ from jaxtyping import Float
 from safetensors.torch import load_file
 from torch import Tensor
 
+from boustro.hardware import multiply
 from boustro.models.packed import StoredRows, StoredWeights
 from boustro.names import CHANNELS_FILE
 
@@ -48,7 +49,7 @@ class FloatProduct:
         """Return (…, K) → (…, N); `rows` (…, 1), in float32, is what the norm multiplies rows by."""
         if rows is not None:
             x = normed(x, rows, self._norm)
-        return F.linear(x, self._weight, self._bias)
+        return multiply(x, self._weight, self._bias)
 
     def in_float32(self) -> "FloatProduct":
         """Return the same in float32."""
