@@ -21,6 +21,9 @@ called as it is.
 Source: backward-LM paper, section 3.3 and appendix A (hidden = 768 for the block).
 """
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -28,24 +31,30 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from boustro.hardware import multiply
 from boustro.heads.layout import by_length, in_batch_order, pad, time_major, unpad
 from boustro.heads.options import HiddenOptions, TrainedOptions
 
 
-@torch.library.custom_op("boustro::both_ways", mutates_args=())
-def both_ways(x: Tensor, weights: list[Tensor]) -> Tensor:
-    """Return (N, 2h): the states at each word, of vectors (N, d).
+@cache
+def both_ways() -> Any:
+    """Return the operator, which is registered when it is first asked for: what exports nothing need not wait for it.
 
-    `weights` are those of `nn.LSTM`: (4h, d), (4h, h), (4h,) and (4h,) of each direction.
+    It gives (N, 2h), the states at each word, of vectors (N, d) and the weights of `nn.LSTM`: (4h, d), (4h, h), (4h,)
+    and (4h,) of each direction.
     """
-    start = x.new_zeros(2, 1, weights[1].shape[1])
-    states, _, _ = torch.lstm(x[:, None], (start, start), weights, True, 1, 0.0, False, True, False)
-    return states[:, 0].clone()
 
+    @torch.library.custom_op("boustro::both_ways", mutates_args=())
+    def operator(x: Tensor, weights: list[Tensor]) -> Tensor:
+        start = x.new_zeros(2, 1, weights[1].shape[1])
+        states, _, _ = torch.lstm(x[:, None], (start, start), weights, True, 1, 0.0, False, True, False)
+        return states[:, 0].clone()
 
-@both_ways.register_fake
-def _(x: Tensor, weights: list[Tensor]) -> Tensor:
-    return x.new_empty(x.shape[0], 2 * weights[1].shape[1])
+    @operator.register_fake
+    def _(x: Tensor, weights: list[Tensor]) -> Tensor:
+        return x.new_empty(x.shape[0], 2 * weights[1].shape[1])
+
+    return operator
 
 
 def lstm_weights(*lstms: nn.LSTM) -> list[Tensor]:
@@ -94,19 +103,13 @@ def kept_scale(p: float) -> float:
 ATTENTION_HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
 
 
-ROW_MULTIPLE = 32
-"""oneDNN, which computes products in bf16 on a CPU, compiles its kernels anew for every number of rows, which takes
-longer than the products of a batch. So a batch has a multiple of so many rows there."""
-
-
 class WordMap(nn.Linear):
     """An affine map of words, (N, d) → (N, k)."""
 
     def forward(self, input: Float[Tensor, "N d"]) -> Float[Tensor, "N k"]:
         if input.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
             return super().forward(input)
-        few, count = input.to(torch.get_autocast_dtype("cpu")), len(input)
-        return super().forward(F.pad(few, (0, 0, 0, -count % ROW_MULTIPLE)))[:count]
+        return multiply(input.to(torch.get_autocast_dtype("cpu")), self.weight, self.bias)
 
 
 class PerWord(nn.Sequential):
@@ -199,7 +202,7 @@ class BiLSTM(nn.Module):
     def states(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N h"]:
         """Return the states of both directions, joined; a graph that is exported reads one sentence."""
         if torch.compiler.is_exporting():
-            return both_ways(x, lstm_weights(self.lstm))
+            return both_ways()(x, lstm_weights(self.lstm))
         (group,) = by_length(lengths.to(x.device), len(x), max(1, len(lengths)))
         if not len(x):
             return x.new_zeros(0, 2 * self.lstm.hidden_size)  # nn.LSTM refuses an empty batch

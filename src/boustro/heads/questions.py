@@ -45,7 +45,7 @@ class BothWays(nn.Module):
     def forward(self, x: Float[Tensor, "n e"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "n k"]:
         """Return the states of both directions, joined; a graph that is exported reads one sequence."""
         if torch.compiler.is_exporting():
-            return both_ways(x, lstm_weights(self.there, self.back))
+            return both_ways()(x, lstm_weights(self.there, self.back))
         padded, mask = pad(x, lengths)
         steps = torch.arange(mask.shape[1], device=x.device).expand_as(mask)
         flipped = (lengths[:, None] - 1 - steps).where(mask, steps)[..., None]

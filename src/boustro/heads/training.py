@@ -301,7 +301,7 @@ def predict_inputs(head: Head, inputs: HeadInputs, candidates: bool = False) -> 
 
 
 def _batches(
-    groups: Groups, batch_sentences: int, generator: np.random.Generator
+    groups: Groups, batch_sentences: int, generator: "np.random.Generator"
 ) -> Iterator[tuple[np.ndarray, float]]:
     """So many example numbers of one group at a time with the group's weight, in a new random order."""
     batches = []

@@ -46,8 +46,9 @@ def write_graph(
     """
     import onnx
 
-    from boustro.heads import bodies  # noqa: F401 (the operator)
+    from boustro.heads.bodies import both_ways
 
+    both_ways()
     known = {name: torch.export.Dim(name) for axes in dims for name in axes.values()}
     shapes = [{axis: known[name] for axis, name in axes.items()} for axes in dims]
     with _quiet(), torch.no_grad():
