@@ -30,7 +30,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import groupby
+from functools import cache
+from itertools import chain
 
 from boustro.types import Sentence, compose
 
@@ -72,13 +73,15 @@ ABBREVIATIONS = frozenset(
     "mr mrs ms dr prof rev hon gen col maj capt lt sgt cmdr adm gov sen rep pres st ste mt ft jr sr inc corp co ltd "
     "bros dept univ assn no nos vs etc approx est fig vol pp jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
-_RUNS = [
-    (is_mark, [*run])
-    for is_mark, run in groupby(map(chr, range(0x300, 0x20000)), lambda c: unicodedata.category(c).startswith("M"))
-]
+# without Chinese characters, hangul syllables and Tangut, nearly half of all, which are neither marks nor capitals
+_BLOCKS = (range(0x3400), range(0xA000, 0xAC00), range(0xF900, 0x17000), range(0x18D00, 0x20000))
+_LETTERS = "".join(map(chr, chain.from_iterable(_BLOCKS)))
+_KINDS = "".join(map(unicodedata.category, _LETTERS))  # two letters each, such as Mn
 # Combining marks (which `\w` leaves out), then soft hyphen, joiners, skin tones and the tags of flags. They stand in
 # many classes, so runs of them are ranges: patterns of single characters take three times as long to compile.
-MARKS = "".join(f"{run[0]}-{run[-1]}" for is_mark, run in _RUNS if is_mark)
+MARKS = "".join(
+    f"{_LETTERS[run.start() // 2]}-{_LETTERS[run.end() // 2 - 1]}" for run in re.finditer(r"(?:M\w)+", _KINDS)
+)
 EXTENDERS = MARKS + "\u00ad\u200c\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"
 LETTER = rf"(?:[^\W{UNSPACED}]|[{EXTENDERS}])"  # of a word of several
 PLAIN_WORD = re.compile(rf"\w[\w{EXTENDERS}]*")
@@ -88,7 +91,7 @@ LONGEST = 128
 """Letters of a word that is read whole (`alignment`), and of a run of `CODE` that is not yet one word."""
 MARKS_INSIDE = "-/.,:&@_’'"
 """The marks that may join letters, by one rule or another."""
-UPPER, LOWER = ("".join(filter(of_case, map(chr, range(0x20000)))) for of_case in (str.isupper, str.islower))
+UPPER, LOWER = ("".join(filter(of_case, _LETTERS)) for of_case in (str.isupper, str.islower))
 ADDRESS = r"(?:[Hh][Tt]{2}[Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww]{3}\.)"  # how an address of the web begins
 IN_ADDRESS = rf"(?:{LETTER}|[-./?#@$&+,=%:~])"
 HOST = r"(?:[A-Za-z0-9][A-Za-z0-9-]*\.){1,8}[a-z]{2,24}(?=/|:[0-9])"
@@ -108,8 +111,7 @@ ADDRESSES = (
     """,
 )
 WORDS = tuple(
-    re.compile(
-        rf"""
+    rf"""
       [{UNSPACED}][{EXTENDERS}]*                  # 中 | 国
     | (?={CODE}{{{LONGEST + 1}}}){LETTER}+(?:{in_code}+{LETTER}+(?<!['’]s)(?<!['’]S))*=*  # encoded data
     {addresses}
@@ -121,11 +123,11 @@ WORDS = tuple(
     | [\U0001f1e6-\U0001f1ff]{{2}}                # two letters are a flag
     | \.{{2,}} | -{{2,}}
     | [^\w\s](?:[{EXTENDERS}]|(?<=\u200d)[^\w\s])*  # an emoji, or a mark of punctuation
-    """,
-        re.VERBOSE,
-    )
+    """
     for joining, in_code, addresses in zip(JOINING, JOINING_CODE, ADDRESSES, strict=True)
 )
+IN_ASCII = {UPPER: "A-Z", LOWER: "a-z", EXTENDERS: "\u0301", UNSPACED: "中"}
+"""What stands for classes of characters in a pattern for texts of ASCII, which have none of the last two."""
 RULE = len(WORDS)
 """The rule of words by which texts are split: 1, that of folders that name none, joins letters at every mark."""
 _rule: ContextVar[int] = ContextVar("rule of words", default=RULE)
@@ -153,6 +155,15 @@ def word_rule(rule: int) -> Iterator[None]:
         yield
     finally:
         _rule.reset(token)
+
+
+@cache
+def word_pattern(rule: int, in_ascii: bool) -> re.Pattern[str]:
+    """Return what a word is by a rule, in any text or in one of ASCII, whose pattern is compiled ten times as fast."""
+    pattern = WORDS[rule - 1]
+    for letters, few in IN_ASCII.items() if in_ascii else ():
+        pattern = pattern.replace(letters, few)
+    return re.compile(pattern, re.VERBOSE)
 
 
 def current_rule() -> int:
@@ -191,7 +202,7 @@ def word_end(text: str, position: int, end: int, rule: int = RULE) -> int:
 
     What stands before the position has no effect, nor what stands behind the next white space.
     """
-    match = WORDS[rule - 1].match(text, position, end)
+    match = word_pattern(rule, text.isascii()).match(text, position, end)
     stop = match.end() if match and match.end() > position else position + 1
     word = text[position:stop]
     if text[stop : stop + 1] == "." and stop < end:  # of an abbreviation, or of an initial?
