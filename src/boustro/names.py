@@ -94,7 +94,7 @@ HUB_SECONDS = 5.0  # to connect; a hub that does not answer in it is taken as ou
 @functools.cache
 def packaged(name: str) -> Artefact:
     """Return the folder of a model of the package, looked at once in a process, since nothing changes it."""
-    return Artefact(str(files("boustro") / "data" / PACKAGED[name].folder))
+    return Artefact(str(files("boustro") / "data" / PACKAGED[name].folder), is_ours=True)
 
 
 def place_of(name: str) -> Artefact:
