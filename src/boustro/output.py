@@ -4,6 +4,7 @@ import contextlib
 import errno
 import io
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,8 @@ class RunOptions:
 
 
 DEFAULT_RUN = RunOptions()
+COLOUR_VARIABLES = {"FORCE_COLOR", "TTY_COMPATIBLE"}
+"""Variables by which users say that a file or a pipe shows colours, see `rich.console.Console.is_terminal`."""
 
 
 class SpelledNumber(float):
@@ -167,6 +170,14 @@ def console(width: int | None = None, *, wrap: bool = True) -> "Console":
     from rich.console import Console
 
     return Console(width=width, markup=False, emoji=False, highlight=False, soft_wrap=not wrap)
+
+
+def terminal() -> "Console | None":
+    """Return what prints on standard output where that is a terminal, or is called one (`COLOUR_VARIABLES`)."""
+    if not sys.stdout.isatty() and not COLOUR_VARIABLES & os.environ.keys():
+        return None  # importing rich takes a fiftieth of a first answer
+    made = console(wrap=False)
+    return made if made.is_terminal else None
 
 
 def duration(seconds: float) -> str:

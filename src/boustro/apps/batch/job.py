@@ -10,12 +10,10 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boustro.apps.batch.growing import AnswerFrame, Growing
 from boustro.errors import count_of
@@ -23,6 +21,9 @@ from boustro.output import as_json, check_target, keeping
 from boustro.progress import Progress
 from boustro.text.tables import FileRow
 from boustro.types import Sentence
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 AHEAD = 3
 """Batches that wait for each process."""
@@ -121,6 +122,9 @@ def in_processes(
 
     Raises what `work` raises, and `OSError` where a process dies.
     """
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     threads = max(1, (os.cpu_count() or 1) // workers)
     waiting: deque[tuple[int, Future[Any]]] = deque()
     with ProcessPoolExecutor(workers, get_context("spawn"), _start, (work, threads)) as pool:

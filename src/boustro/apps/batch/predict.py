@@ -17,7 +17,7 @@ from boustro.apps.batch.models import Opened
 from boustro.apps.batch.table import AnswerTable
 from boustro.errors import count_of
 from boustro.options import OptionError
-from boustro.output import RunOptions, check_target, console, only_errors, print_notices
+from boustro.output import RunOptions, check_target, only_errors, print_notices, terminal
 from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.tasks.data.reading import Note
@@ -48,9 +48,8 @@ def predict_files(
         columns.check(source, kind)
     is_read_once = not can_read_again(sources)
     _refuse_output(output, form, opened.recall is not None, answers.explain, is_read_once)
-    terminal = console(wrap=False)
-    showing = out is None and terminal.is_terminal
-    colour = form.shown == "text" and showing and output.workers == 1
+    screen = terminal() if out is None else None
+    colour = screen is not None and form.shown == "text" and output.workers == 1
     made = form if form.repeats else None
     with only_errors(run_options.quiet):
         survey = look(sources, reads, made, out, columns, keep_going)
@@ -65,11 +64,11 @@ def predict_files(
         labeller = Labeller(opened, shown, keep_going)
         if output.workers == 1:
             labeller.model = opened.open()  # errors in the folder come before the output is touched
-        total = None if run_options.quiet or showing else survey.rows
-        bar = Progress("labelling", "rows", total=total, shown=False if showing else None)
+        total = None if run_options.quiet or screen else survey.rows
+        bar = Progress("labelling", "rows", total=total, shown=False if screen else None)
         frame = _frame(labeller, sources)
         if out is None:
-            say: Callable[[Any], None] = terminal.print if colour else partial(print, end="")
+            say: Callable[[Any], None] = screen.print if screen and colour else partial(print, end="")
             sink: Any = printing(lambda: bar.done, output.errors, output.overwrite, say, frame)
         else:
             heads = [(key, str(name)) for key, name in survey.heads.items()]

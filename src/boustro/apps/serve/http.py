@@ -22,7 +22,6 @@ import json
 import socket
 import sys
 import threading
-import weakref
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -411,20 +410,11 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-_BESIDE: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
-
-
 def start_beside(work: Callable[[], None], name: str) -> threading.Thread:
-    """Start a thread that computes while a server answers; nothing waits for it at the end (`computes_beside`)."""
+    """Start a thread that computes while a server answers; nothing waits for it at the end (`__main__`)."""
     thread = threading.Thread(target=work, daemon=True, name=name)
-    _BESIDE.add(thread)
     thread.start()
     return thread
-
-
-def computes_beside() -> bool:
-    """Return whether such a thread runs. Python's own end would stop it inside torch, which then aborts the process."""
-    return any(thread.is_alive() for thread in _BESIDE)
 
 
 def run_app(
