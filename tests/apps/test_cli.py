@@ -146,6 +146,28 @@ def test_a_command_imports_little_besides_what_it_uses(words, tmp_path):
     assert code == "0" and len(files) <= MOST_FILES, done.stderr
 
 
+def test_a_first_answer_imports_nothing_that_it_does_not_use(tmp_path):
+    """Neither colours, nor processes, nor operators of exports; and the package's own files are not read for hashes."""
+    (tmp_path / "line.txt").write_text("Ask Peter Novak.\n", "utf-8")
+    code = "import sys, hashlib, boustro.store as store; from boustro.apps.cli.main import main\n"
+    code += "store.hash_file = None; main(['predict', 'names', 'line.txt']); print(*sys.modules)\n"
+    code += "import torch; print(hasattr(torch.ops.boustro, 'both_ways'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    answer, modules, has_operator = done.stdout.splitlines()
+    assert answer == "Ask [Peter Novak PERSON]." and has_operator == "False"
+    assert not {"rich", "numpy.random", "concurrent.futures.process", "transformers"} & {*modules.split()}
+
+
+def test_a_command_ends_its_process_after_what_was_to_be_done_at_its_end(tmp_path):
+    (tmp_path / "line.txt").write_text("Ask Peter Novak.\n", "utf-8")
+    code = "import atexit, sys, threading, time; from boustro.__main__ import main; sys.argv[1:] = sys.argv[2:]\n"
+    code += "atexit.register(print, 'at exit'); atexit.register(time.sleep, 0)\n"
+    code += "threading.Thread(target=lambda: (time.sleep(3), print('thread'))).start(); main(); print('not reached')"
+    words = [sys.executable, "-c", code, "-", "predict", "names", "line.txt"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.splitlines()) == sorted(["Ask [Peter Novak PERSON].", "thread", "at exit"])
+
+
 def test_a_signal_that_is_ignored_stays_so():
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); from boustro.__main__ import main"
     code += "; sys.argv[1:] = ['version']; main(); print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"

@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 import boustro
@@ -13,6 +14,7 @@ from boustro.encoders import transformer
 from boustro.encoders.arriving import IncrementalReader
 from boustro.encoders.transformer import BEYOND, STATE_SCALE
 from boustro.features.reader import weights_of
+from boustro.hardware import multiply
 from labelled import DATA
 
 WORDS = ["Ada", "left", "Paris", "on", "Friday", "."]
@@ -92,3 +94,11 @@ def test_states_that_are_no_numbers_are_refused_in_every_type(wide, tmp_path):
         save_file(weights, file, {"format": "pt"})
     with pytest.raises(ValueError, match="its states are no numbers, so its weights are damaged"):
         load_encoder(str(folder), dtype="float32").encode_all([WORDS])
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (3, 17), (2, 32), (7, 9)])
+def test_products_of_filled_up_rows_are_those_of_the_rows(shape):
+    generator = torch.Generator().manual_seed(1)
+    x, weight, bias = (torch.randn(*of, generator=generator).bfloat16() for of in ((*shape, 64), (96, 64), (96,)))
+    for added in (None, bias):
+        torch.testing.assert_close(multiply(x, weight, added), torch.nn.functional.linear(x, weight, added))

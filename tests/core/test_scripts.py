@@ -1,8 +1,14 @@
 """Text without spaces, from right to left and without capitals: words, sentences, alignment, pages, reports."""
 
+import re
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from boustro.tasks.render import word_entities
 from boustro.text.alignment import guess_spaces
-from boustro.text.words import apart, join_words, split_text
+from boustro.text.words import LOWER, MARKS, RULE, UPPER, apart, join_words, split_text, word_pattern
 from boustro.types import Entity
 
 CHINESE = "艾达在利塞港工作。她坐7路Bus去上班！“今天下雨。”他说。"
@@ -38,3 +44,17 @@ def test_spaces_that_nobody_gave():
     assert join_words([*"利塞港"]) == "利塞港" and join_words(["Port", "Lisse"]) == "Port Lisse"
     assert word_entities([*"在利塞"], [Entity("LOC", 1, 3)]) == ("在利塞", [Entity("LOC", 1, 3, "利塞")])
     assert word_entities(["Ada", "left"], [Entity("PER", 0, 1)]) == ("Ada left", [Entity("PER", 0, 3, "Ada")])
+
+
+@given(st.text(st.characters(max_codepoint=127)), st.sampled_from([1, RULE]))
+def test_a_text_of_ascii_has_the_words_that_it_has_beside_other_letters(text, rule):
+    matches = [[m.span() for m in word_pattern(rule, in_ascii).finditer(text)] for in_ascii in (True, False)]
+    assert matches[0] == matches[1]
+
+
+def test_marks_and_capitals_are_those_of_unicode():
+    """In the blocks that are looked at are all of them."""
+    letters = [*map(chr, range(0x20000))]
+    assert [*UPPER] == [*filter(str.isupper, letters)] and [*LOWER] == [*filter(str.islower, letters)]
+    is_mark = re.compile(f"[{MARKS}]").fullmatch
+    assert all(bool(is_mark(letter)) == unicodedata.category(letter).startswith("M") for letter in letters)

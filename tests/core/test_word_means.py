@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boustro.encoders.extended import mean_by_kind
-from boustro.encoders.word_means import WordMeans, deal_out, encode_vectors, join_means
+from boustro.encoders.word_means import SOUGHT_WORDS, RowsByLetters, WordMeans, deal_out, encode_vectors, join_means
 from boustro.encoders.word_table import WordTable
 
 
@@ -30,6 +30,16 @@ def test_a_word_that_was_never_read_is_looked_up_in_any_case():
     counts, means = next(join_means([first, second], ["May", "MAY", "LISSE", "Ada", "Vellmar"]))
     assert counts.tolist() == [3, 3, 2 + 2, 1, 0] and means[:4, 0].tolist() == [1, 0, (2 * 2 + 2 * 1) / 4, 2]
     assert next(join_means([first.in_training(1.0, 1)], ["MAY"]))[0].tolist() == [0]
+
+
+def test_many_words_are_looked_up_as_a_few_are():
+    words = [f"{'Ada' if n % 2 else 'ADA'}{n // 3}" for n in range(4 * SOUGHT_WORDS)]
+    rows = {word: row for row, word in enumerate(dict.fromkeys(words))}
+    for given in (rows, rows | {"Two\nlines": len(rows), "": len(rows) + 1}):
+        asked = [word.casefold() for word in [*given, "Vellmar"]]
+        first = {word.casefold(): row for word, row in reversed(given.items())}
+        kept = RowsByLetters(given)
+        assert [kept.get(word) for word in asked] == [first.get(word, -1) for word in asked]
 
 
 def test_codes_are_the_nearest_centroids_of_each_part():

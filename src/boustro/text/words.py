@@ -73,8 +73,9 @@ ABBREVIATIONS = frozenset(
     "mr mrs ms dr prof rev hon gen col maj capt lt sgt cmdr adm gov sen rep pres st ste mt ft jr sr inc corp co ltd "
     "bros dept univ assn no nos vs etc approx est fig vol pp jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
-# without Chinese characters, hangul syllables and Tangut, nearly half of all, which are neither marks nor capitals
-_BLOCKS = (range(0x3400), range(0xA000, 0xAC00), range(0xF900, 0x17000), range(0x18D00, 0x20000))
+# without blocks of characters that are neither marks nor capitals, such as the Chinese ones
+_BLOCKS = (range(0x3100), range(0xA640, 0xAC00), range(0xFB00, 0x12000), range(0x13400, 0x13500))
+_BLOCKS += (range(0x16A00, 0x17000), range(0x1BC00, 0x1F200))
 _LETTERS = "".join(map(chr, chain.from_iterable(_BLOCKS)))
 _KINDS = "".join(map(unicodedata.category, _LETTERS))  # two letters each, such as Mn
 # Combining marks (which `\w` leaves out), then soft hyphen, joiners, skin tones and the tags of flags. They stand in
