@@ -49,7 +49,7 @@ def _leave(code: int) -> NoReturn:
 
     A thread that computes while a server answers (`apps.serve`) goes with it: stopped inside torch, it would abort.
     """
-    threading._shutdown()
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
