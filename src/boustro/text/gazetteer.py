@@ -64,8 +64,8 @@ class Gazetteer:
 
     @classmethod
     def read(cls, path: Path, ignore_case: bool = False) -> "Gazetteer":
-        """Return a file of names; raises as `read_names`."""
-        return cls(read_names(path), ignore_case)
+        """Return a file of names; raises as `read_listed`."""
+        return cls(read_listed(path), ignore_case)
 
     def entities(self, text: str, crossing: list[Entity] | None = None) -> list[Entity]:
         """Return the names in a text, over its characters; names that begin in one and end after it go to
@@ -137,7 +137,7 @@ def _has_head(file: DataFile) -> bool:
     return False
 
 
-def read_names(path: Path) -> list[tuple[str, str]]:
+def read_listed(path: Path) -> list[tuple[str, str]]:
     """Return the names and their labels in a file; `ValueError`, with file:line, for a line without a name and a label,
     and for no name."""
     notes, names = list[Note](), list[tuple[str, str]]()
