@@ -14,7 +14,7 @@ from boustro.encoders.spec import load_encoder
 from boustro.lab.adapt import terms
 from boustro.lab.adapt.options import AdaptConfig, ThingAdaptOptions
 from boustro.lab.adapt.terms import adapt_to_things, find_lessons, near_loss, plural_of, read_things
-from boustro.models.lora import find_adaptation
+from boustro.models.lora import find_adaptation, linear_layers
 from boustro.store import Artefact
 from boustro.types import Sentence
 from pretraining import replacing
@@ -198,6 +198,15 @@ def test_python_and_the_command_give_the_same_and_a_tagger_reads_it(adapted, lm,
         tagger = boustro.Tagger(spec, "linear", epochs=1).fit(data, data)
         tagger.save_pretrained(folder := tmp_path / f"{len(spec)}")
         assert boustro.Tagger.from_pretrained(folder).tag([["Ada"]]) == tagger.tag([["Ada"]])
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen3", "gpt_neox"])
+def test_the_upper_blocks_alone_are_changed(tiny_lm, kind):
+    from transformers import AutoModel
+
+    names = {upper: set(linear_layers(AutoModel.from_pretrained(tiny_lm(kind)), upper)) for upper in (1, 2)}
+    assert names[1] < names[2] and all(".1." in name for name in names[1])
+    assert {name.replace(".0.", ".1.") for name in names[2]} == names[1]
 
 
 @pytest.mark.parametrize("blocks", ["2", "all"])
