@@ -244,7 +244,8 @@ def hidden_pieces(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) -> 
 
     def hide(example: SegmentExample) -> MaskedNext:
         generator = keyed_generator(config.seed, example.epoch, example.index)
-        return masked_next(example.pieces, generator, masking, base.direction, encoder.before)
+        direction = "backward" if encoder.backward else "forward"
+        return masked_next(example.pieces, generator, masking, direction, encoder.before)
 
     def make(examples: list[SegmentExample]) -> dict[str, Tensor]:
         return collate([hide(example) for example in examples])

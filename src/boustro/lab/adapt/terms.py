@@ -207,14 +207,15 @@ def adapt_to_things(config: AdaptConfig) -> dict[str, Any]:
 
 def _open(config: AdaptConfig) -> tuple[LMEncoder | MaskedEncoder, Adaptation]:
     """Return the LM, and what the folder says of it; raises as `open_unmasked`."""
-    parts = Spec.parse(config.lm).parts
-    if len(parts) > 1 or parts[0].prefix != "masked:":
+    (part, *others) = Spec.parse(config.lm).parts
+    if others or part.prefix != "masked:":
         return open_unmasked(config)
     if config.blocks is not None:
         raise OptionError(f"{config.lm} has no causal mask; leave out --blocks")
-    reading = ReadingOptions(layers="last", pooling="exit")
-    encoder = MaskedEncoder(parts[0].place, reading, spec=config.lm, revision=parts[0].revision)
-    return encoder, adaptation_facts(encoder, parts[0].exact(encoder.weights()).removeprefix(parts[0].prefix))
+    encoder = MaskedEncoder(
+        part.place, ReadingOptions(layers="last", pooling="exit"), spec=config.lm, revision=part.revision
+    )
+    return encoder, adaptation_facts(encoder, part.exact(encoder.weights()).removeprefix(part.prefix))
 
 
 def _rows(encoder: LMEncoder | MaskedEncoder, lessons: Lessons) -> tuple[list[InputRow], Lessons]:
