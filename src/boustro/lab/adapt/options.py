@@ -312,9 +312,11 @@ class AdaptConfig(StartOptions, RunConfig):
     """The options of `boustro lab adapt`."""
 
     lm: LM
-    """Spec of the LM, such as gpt2 or starter-forward; backward:PATH if its config does not state the direction."""
+    """Spec of the LM, such as gpt2 or starter-forward; backward:PATH if its config does not state the direction; for
+    --things masked:PATH too."""
     out: Path
-    """Where to write the folder; as an encoder it is named unmasked:OUT (OUT alone after --things or --blocks none)."""
+    """Where to write the folder; as an encoder it is named unmasked:OUT, after --things or --blocks none OUT alone, of
+    a masked LM masked:OUT."""
     blocks: str | None = None
     """Blocks whose causal mask is removed: all, a range such as 3-4, or none. By default all, with --things none."""
     rank: Annotated[int, Range(1, 4096)] = 16
