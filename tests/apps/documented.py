@@ -129,6 +129,7 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "tickets.csv", "message,topic\nAda left.,news\n")
     _write(folder / "labelled.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PERSON"]], "source": ""}\n')
     _write(folder / "names.tsv", "Ada\tPER\n")
+    _write(folder / "things.tsv", "umbrella\ta thing against rain\nVellmar\ta town\n")
     _write(folder / "kinds.json", '{"PER": "PERSON", "LOC": "PLACE", "date": null}')
     _write(folder / "gaps.txt", "Ada ___ it.\n___ left.\n")
     for name in ("openbookqa-train", "arc-easy-train", "easy"):

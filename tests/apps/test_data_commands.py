@@ -15,7 +15,6 @@ from boustro.apps.cli.commands import AROUND, NOT_FOUND, in_documents
 from boustro.apps.cli.generate import _records as prompts_of
 from boustro.apps.cli.main import main
 from boustro.apps.cli.prompt import _records as records_to_prompt
-from boustro.apps.cli.weak import Gazetteer
 from boustro.apps.label.answers import SPANS
 from boustro.apps.label.texts import read_to_label, read_whole
 from boustro.tasks.data import annotations
@@ -25,6 +24,7 @@ from boustro.tasks.rows import Columns, read_rows
 from boustro.text import documents
 from boustro.text.documents import WESTERN
 from boustro.text.files import DataFile
+from boustro.text.gazetteer import Gazetteer
 from boustro.types import Sentence
 from labelled import RECORDS, rows
 

@@ -8,9 +8,10 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.cli.weak import ABSENT, INSIDE_WORDS, SURPLUS, TAKEN, Gazetteer, locate_entities
+from boustro.apps.cli.weak import ABSENT, INSIDE_WORDS, SURPLUS, TAKEN, locate_entities
 from boustro.errors import count_of
 from boustro.tasks.data import load_data
+from boustro.text.gazetteer import Gazetteer
 from boustro.types import Entity
 
 NAMES = [("Ada Brandt", "PER"), ("Ada", "PER"), ("Port Lisse", "LOC"), ("Port Lisse Bank", "ORG"), ("O'Neill", "PER")]

@@ -213,7 +213,7 @@ def test_data_that_teach_nothing_are_refused(lm, file, tmp_path, capsys):
     words = ["lab", "adapt", "--lm", lm, "--out", str(tmp_path / "out")]
     for given, said in (
         (["--train", str(path)], "there is nothing to learn"),
-        ([], "give either --shards FOLDER (running text) or --train FILE"),
+        ([], "give one of --shards FOLDER (running text), --train FILE"),
     ):
         assert main([*words, *given]) == 1
         assert said in capsys.readouterr().err
@@ -368,7 +368,7 @@ def test_rows_hold_every_word_once_where_the_encoder_reads_it(lm):
         (["--blocks", "upper"], "no blocks upper"),
         (["--segment-length", 64], "reads segments of 2 to 63 pieces"),
         (["--mask-piece", "<blank>"], "has no piece '<blank>'"),
-        (["--epochs", 2], "--train takes --dev, --epochs, --batch-pieces, --context"),
+        (["--epochs", 2], "--train takes --dev, --epochs, --batch-pieces, --context; --things takes --text-key"),
         (["--out", "{text}"], "is not a low-rank adaptation folder"),
         (["--learn", "second-reading", "--mask-rate", 0.3], "mask_rate and mask_piece are for learn"),
         (["--learn", "second-reading", "--segment-length", 40], "reads texts of up to 31 pieces twice"),

@@ -1,18 +1,20 @@
 """An LM that `boustro lab adapt` trained: the LM that the folder names, with the adapter merged into its matrices.
 
     unmasked:DIR    without the mask in the blocks that it was adapted for
-    DIR             the control, adapted with its mask kept, or an adapter that others trained with peft
+    DIR             adapted with its mask kept, or an adapter that others trained with peft
+    masked:DIR      a masked LM, which was adapted to what things are
 
 The folder does not contain the LM (`models.lora`), which must not have changed since the adapter was trained.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from boustro.encoders.lm import LMEncoder, UnmaskedEncoder
+from boustro.encoders.lm import LMEncoder, MaskedEncoder, UnmaskedEncoder
 from boustro.encoders.loading import load_config, naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import locate
+from boustro.encoders.transformer import TransformerEncoder
 from boustro.hardware import is_spread
 from boustro.models.lora import (
     ADAPTER_CONFIG,
@@ -27,6 +29,7 @@ from boustro.models.lora import (
 from boustro.store import Artefact, fingerprint
 from boustro.text.start import AUTO
 
+Adapted = TypeVar("Adapted", bound=TransformerEncoder)
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
 """Files of which a folder with a tokenizer has one."""
 
@@ -54,15 +57,32 @@ def load_causal(
             config = load_config(path, common.get("revision"))
             kind = kind if unmasked or getattr(config, "direction", "forward") == "backward" else plain
         return kind(path, reading, **options, **common)
+    if adaptation.direction == "both":
+        raise ValueError(f"{path} was adapted from a masked LM; name it masked:{path}")
     if adaptation.blocks == MASK_KEPT and unmasked:
         raise ValueError(f"{path} was adapted with its mask kept; name it without unmasked: {path}")
     if adaptation.blocks != MASK_KEPT and (not unmasked or blocks not in (None, adaptation.blocks)):
         raise ValueError(f"{path} was adapted without its mask in blocks {adaptation.blocks}; name it unmasked:{path}")
-    _refuse_unmergeable(path, common)
     if reading.start_piece == AUTO:
         reading = replace(reading, start_piece=adaptation.start_piece)
-    base, revision = locate(adaptation.base)
     common |= {"direction": adaptation.direction, **({"blocks": adaptation.blocks} if unmasked else {})}
+    return _load_adaptation(path, adaptation, reading, kind=kind, **common)
+
+
+def load_masked(path: Artefact, reading: ReadingOptions, **common: Any) -> MaskedEncoder:
+    """Return a masked LM with the adapter of a folder; `ValueError` for one of a causal LM."""
+    adaptation = find_adaptation(path)
+    if adaptation is None or adaptation.direction != "both":
+        raise ValueError(f"{path} is an adapter that boustro lab adapt did not train for a masked LM")
+    return _load_adaptation(path, adaptation, reading, kind=MaskedEncoder, **common)
+
+
+def _load_adaptation(
+    path: Artefact, adaptation: Adaptation, reading: ReadingOptions, *, kind: type[Adapted], **common: Any
+) -> Adapted:
+    """Return an LM with the adapter merged into it; `ValueError` for one that has changed since."""
+    _refuse_unmergeable(path, common)
+    base, revision = locate(adaptation.base)
     with naming(f"{path} adapts {adaptation.base}"):
         encoder = kind(base, reading, revision=revision, whole=True, **common)
     now = adaptation_facts(encoder, adaptation.base)
@@ -129,11 +149,12 @@ def named_by_adaptation(path: Artefact) -> list[str]:
     return [named] if named else []
 
 
-def adaptation_facts(encoder: LMEncoder, exact_base: str) -> Adaptation:
+def adaptation_facts(encoder: TransformerEncoder, exact_base: str) -> Adaptation:
     """Return the record of the LM for the folder of its adaptation; `exact_base` is the LM's exact spec."""
+    one_way = "backward" if encoder.backward else "forward"
     return Adaptation(
         base=exact_base,
-        direction="backward" if encoder.backward else "forward",
+        direction="both" if isinstance(encoder, MaskedEncoder) else one_way,
         weights=encoder.weights(),
         vocabulary=fingerprint(encoder.vocabulary()),
         blocks="{}-{}".format(*encoder.blocks) if isinstance(encoder, UnmaskedEncoder) else MASK_KEPT,

@@ -9,10 +9,11 @@ starter-memory      the same with its memory of words, which is in the package t
 starter-names       the same with what a small network learned of names, in the package too
 starter-lm          the first blocks of SmolLM2, in the package in four bits
 starter-large       starter-lm+starter-texts+starter-memory, with what such a network learned of names
-masked:PATH         a masked LM of the BERT family
+masked:PATH         a masked LM of the BERT family, or one that boustro lab adapt trained
 unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
 unmasked:3-4:PATH   the same in blocks 3 and 4 only; unmasked:4:PATH in one
 unmasked:DIR        a causal LM that boustro lab adapt trained to read so, in the blocks that it was trained for
+DIR                 one that it trained with its mask, on what things are
 repeated:PATH       a causal LM that is given the text twice and read in the second copy; repeated:3:PATH three times
 fused:DIR           a forward and a backward LM under a fusion that boustro lab fuse trained; the folder names the two
 memory:DIR          an encoder and its mean vectors of words in raw text (boustro lab memory); the folder names it
@@ -108,7 +109,12 @@ KINDS: dict[str, Kind] = {
         given=lazy("boustro.encoders.outside:load_outside"),
         adapted=lazy("boustro.encoders.adapted:load_causal"),
     ),
-    "masked": Kind(lazy(f"{LM_MODULE}:MaskedEncoder"), ("revision", "whole"), unread=("start_piece", "prefix")),
+    "masked": Kind(
+        lazy(f"{LM_MODULE}:MaskedEncoder"),
+        ("revision", "whole"),
+        unread=("start_piece", "prefix"),
+        adapted=lazy("boustro.encoders.adapted:load_masked"),
+    ),
     "backward": Kind(lazy(f"{LM_MODULE}:LMEncoder", direction="backward"), CAUSAL_OPTIONS),
     "unmasked": Kind(lazy("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL_OPTIONS, "blocks"),
     "repeated": Kind(lazy(f"{LM_MODULE}:RepeatedEncoder"), (*CAUSAL_OPTIONS, "between"), "copies"),

@@ -28,6 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from boustro.errors import lacks_memory, reason
+from boustro.models.blocks import find_blocks
 from boustro.names import ADAPTATION
 from boustro.store import Artefact, fingerprint, write_file
 
@@ -40,11 +41,12 @@ ADAPTER_FILE, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json
 
 @dataclass(frozen=True, kw_only=True)
 class LoraShape:
-    """Rank, scale and dropout of an adapter."""
+    """Rank, scale and dropout of an adapter, and how many of the upper blocks it changes, by default all."""
 
     rank: int
     alpha: float
     dropout: float
+    upper: int | None = None
 
 
 def find_peft() -> Any:
@@ -61,9 +63,19 @@ def add_lora(model: nn.Module, shape: LoraShape) -> Any:
 
     Raises `ImportError` without peft.
     """
-    how: Any = {"lora_alpha": shape.alpha, "lora_dropout": shape.dropout, "target_modules": "all-linear"}
+    changed = "all-linear" if shape.upper is None else linear_layers(model, shape.upper)
+    how: Any = {"lora_alpha": shape.alpha, "lora_dropout": shape.dropout, "target_modules": changed}
     config = find_peft().LoraConfig(r=shape.rank, **how)
     return _put_on(model, config).eval()
+
+
+def linear_layers(model: Any, upper: int) -> list[str]:
+    """Return the names of the linear layers in the upper blocks of a transformer."""
+    from transformers.pytorch_utils import Conv1D  # GPT-2's linear layer
+
+    blocks = find_blocks(model, model.config.get_text_config().num_hidden_layers)[-upper:]
+    inside = {part for block in blocks for part in block.modules() if isinstance(part, (nn.Linear, Conv1D))}
+    return [name for name, part in model.named_modules() if part in inside]
 
 
 class LoraWeights(nn.Module):
@@ -137,12 +149,12 @@ class Adaptation:
 
     base: str
     """Exact spec of the LM, without its kind."""
-    direction: Literal["forward", "backward"]
+    direction: Literal["forward", "backward", "both"]
     weights: str
     """Fingerprint of its weights."""
     vocabulary: str
     blocks: str
-    """The blocks whose mask was removed, such as 1-4, or none."""
+    """The blocks whose causal mask was removed, such as 1-4, or none."""
     start_piece: str
     """What it was given before every text (`text.start`)."""
 

@@ -3,6 +3,7 @@
 torch is imported when a command runs, so that --help is fast.
 """
 
+import sys
 from typing import Any
 
 from boustro.errors import count_of
@@ -17,6 +18,7 @@ from boustro.lab.adapt.options import (
     Seq2SeqConfig,
     TableConfig,
 )
+from boustro.options import command_line
 from boustro.text.documents import is_stream
 
 
@@ -72,22 +74,23 @@ def elmo(config: ElmoConfig) -> dict[str, Any]:
 
 
 def adapt(config: AdaptConfig) -> dict[str, Any]:
-    """Adapt a causal LM to reading without its causal mask, by low-rank changes to its matrices (LoRA).
+    """Adapt a causal LM to reading without its causal mask, or to what things are, by low-rank changes to its matrices
+    (LoRA).
 
-    Give --shards to train on running text, or --train to train on labelled sentences.
+    Give --shards to train on running text, --train to train on labelled sentences, or raw text and --things.
     """
     from boustro.lab.pretrain.output import run_output
     from boustro.models.lora import ADAPTATION, find_peft
 
     find_peft()  # raises before an LM is loaded
     with run_output(config, ADAPTATION):
-        if config.text.shards is not None:
-            from boustro.lab.adapt.adapters import adapt_to_text
+        from boustro.lab.adapt.adapters import adapt_to_labels, adapt_to_text
+        from boustro.lab.adapt.terms import adapt_to_things
 
-            return adapt_to_text(config)
-        from boustro.lab.adapt.adapters import adapt_to_labels
-
-        return adapt_to_labels(config)
+        ways = {"shards": adapt_to_text, "train": adapt_to_labels, "things": adapt_to_things}
+        result = ways[config.way](config)
+    print(f"next: {command_line('fit', encoder=config.spec, train='DATA', out='MODEL')}", file=sys.stderr)
+    return result
 
 
 def seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:

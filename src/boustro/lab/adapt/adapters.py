@@ -104,12 +104,10 @@ def open_unmasked(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adapt
     reading = ReadingOptions(**{"layers": "last", "pooling": "exit", "context": "sentence", **options})
     reading = replace(reading, start_piece=config.start_piece)
     given = {"spec": config.lm, "revision": part.revision, "direction": "backward" if part.prefix else None}
-    if config.blocks == MASK_KEPT:
+    if (blocks := config.without_mask) == MASK_KEPT:
         encoder = LMEncoder(part.place, reading, **given)
     else:
-        encoder = UnmaskedEncoder(
-            part.place, reading, blocks=None if config.blocks == "all" else config.blocks, **given
-        )
+        encoder = UnmaskedEncoder(part.place, reading, blocks=None if blocks == "all" else blocks, **given)
     facts = adaptation_facts(encoder, part.exact(encoder.weights()).removeprefix(part.prefix))
     return encoder, replace(facts, start_piece=config.start_piece)
 
@@ -127,23 +125,25 @@ def train_adapter(
     describe: Callable[[], dict[str, Any]],
     step_size: int,
     perplexity: bool = True,
+    upper: int | None = None,
 ) -> dict[str, Any]:
-    """Train an adapter, and `head`, on a transformer without its own head, which is changed in place; write the folder.
+    """Train an adapter of all blocks or the `upper` ones, and `head`, on a transformer without its own head, which is
+    changed in place; write the folder.
 
     Returns what `training.json` says; `describe`, called after the training, adds to it. `facts` decide the weights,
     besides the options that both ways share; the rest is as in `lab.adapt.training.train`. Raises `ValueError` for an
     adapter that does not fit and `ImportError` without peft, before anything is computed.
     """
     torch.manual_seed(config.seed)
-    shape = LoraShape(rank=config.rank, alpha=ALPHA, dropout=config.dropout)
+    shape = LoraShape(rank=config.rank, alpha=ALPHA, dropout=config.dropout, upper=upper)
     adapted = add_lora(model, shape)
     weights = LoraWeights(adapted, head).to(next(model.parameters()).device)
     facts = run_facts(config, (), **asdict(base), **asdict(shape), **facts)
     if finished := finished_run(config, ADAPTATION, facts):
         return finished
     num_parameters = sum(p.numel() for p in weights.parameters())
-    what = f"{base.base}, mask removed in blocks {base.blocks}: {num_parameters / 1e6:.2f}M parameters"
-    say(f"{what} trained in {len(batches):,} steps")
+    mask = "with its mask" if base.blocks == MASK_KEPT else f"mask removed in blocks {base.blocks}"
+    say(f"{base.base}, {mask}: {num_parameters / 1e6:.2f}M parameters trained in {len(batches):,} steps")
     result = train(config, facts, weights, loss_of, batches, held_out, step_size=step_size, perplexity=perplexity)
     result |= {"num_parameters": num_parameters, **describe()}
     return write_run(config, ADAPTATION, result, lambda folder: save_adaptation(folder, adapted, base))
@@ -244,7 +244,8 @@ def hidden_pieces(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) -> 
 
     def hide(example: SegmentExample) -> MaskedNext:
         generator = keyed_generator(config.seed, example.epoch, example.index)
-        return masked_next(example.pieces, generator, masking, base.direction, encoder.before)
+        direction = "backward" if encoder.backward else "forward"
+        return masked_next(example.pieces, generator, masking, direction, encoder.before)
 
     def make(examples: list[SegmentExample]) -> dict[str, Tensor]:
         return collate([hide(example) for example in examples])

@@ -5,7 +5,7 @@ torch is not imported here, because a command's help lists these options.
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from boustro.encoders.options import KEPT_WORDS, Context, ReadingOptions, StartOptions
 from boustro.lab.pretrain.config import OutputConfig, RunConfig, Steps
@@ -13,6 +13,7 @@ from boustro.options import (
     Count,
     CountOrZero,
     DropoutRate,
+    Given,
     OptionError,
     Positional,
     Positive,
@@ -20,9 +21,11 @@ from boustro.options import (
     Range,
     Seed,
     ShareAboveZero,
+    Where,
     Width,
     Workers,
     check_options,
+    option_name,
 )
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.documents import Split
@@ -294,15 +297,28 @@ class LabelAdaptOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ThingAdaptOptions(RawTextOptions):
+    """Training on what things are: where raw text mentions one, the states are near what it is (NuNER)."""
+
+    things: TextPath | None = None
+    """Things and what they are, such as aspirin, a tab and drug on each line, or JSON or a table with name and type.
+    Their mentions in the raw text are what is learned from."""
+    sentences: Annotated[Count, Where("things", Given())] = 12_000
+    """How many sentences with a mention to learn from, the first of the text."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class AdaptConfig(StartOptions, RunConfig):
     """The options of `boustro lab adapt`."""
 
     lm: LM
-    """Spec of the LM, such as gpt2 or starter-forward; backward:PATH if its config does not state the direction."""
+    """Spec of the LM, such as gpt2 or starter-forward; backward:PATH if its config does not state the direction; for
+    --things masked:PATH too."""
     out: Path
-    """Where to write the folder; as an encoder it is named unmasked:OUT (OUT alone after --blocks none)."""
-    blocks: str = "all"
-    """Blocks whose causal mask is removed: all, a range such as 3-4, or none (a control that keeps the mask)."""
+    """Where to write the folder; as an encoder it is named unmasked:OUT, after --things or --blocks none OUT alone, of
+    a masked LM masked:OUT."""
+    blocks: str | None = None
+    """Blocks whose causal mask is removed: all, a range such as 3-4, or none. By default all, with --things none."""
     rank: Annotated[int, Range(1, 4096)] = 16
     """Rank of the LoRA matrices."""
     dropout: DropoutRate = 0.05
@@ -311,24 +327,50 @@ class AdaptConfig(StartOptions, RunConfig):
     """Peak learning rate; use a lower one for a large LM."""
     text: TextAdaptOptions = TextAdaptOptions()
     labels: LabelAdaptOptions = LabelAdaptOptions()
+    terms: ThingAdaptOptions = ThingAdaptOptions()
     data: DataOptions = DEFAULT_OPTIONS
 
     @property
     def steps(self) -> Steps:
         return Steps("adamw", weight_decay=0.0)
 
+    @property
+    def way(self) -> str:
+        """The option that names what is learned from."""
+        given = [way for way, group in self._ways.items() if getattr(group, way) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "give one of --shards FOLDER (running text), --train FILE (labelled sentences) and --things FILE (what "
+                "things in raw text are)"
+            )
+        return given[0]
+
+    @property
+    def without_mask(self) -> str:
+        """The blocks whose mask is removed."""
+        return self.blocks or ("none" if self.way == "things" else "all")
+
+    @property
+    def spec(self) -> str:
+        """The folder as an encoder."""
+        kept = "masked:" if self.lm.startswith("masked:") else ""
+        return f"{kept if self.without_mask == 'none' else 'unmasked:'}{self.out}"
+
+    @property
+    def _ways(self) -> dict[str, Any]:
+        return {"shards": self.text, "train": self.labels, "things": self.terms}
+
     def __post_init__(self) -> None:
         """Raises `ValueError` unless the options of exactly one kind of training data are given."""
         super().__post_init__()
-        on_text, on_labels = self.text.shards is not None, self.labels.train is not None
-        if on_text == on_labels:
-            raise ValueError("give either --shards FOLDER (running text) or --train FILE (labelled sentences)")
-        if (on_text and self.labels != LabelAdaptOptions()) or (on_labels and self.text != TextAdaptOptions()):
-            text, labels = (
-                ", ".join(f"--{field.name.replace('_', '-')}" for field in fields(group) if field.name != without)
-                for group, without in ((self.text, "shards"), (self.labels, "train"))
-            )
-            raise ValueError(f"these options cannot be combined: --shards takes {text}; --train takes {labels}")
+        if any(group != type(group)() for way, group in self._ways.items() if way != self.way):
+            taken = (f"--{way} takes {_option_words(group, way)}" for way, group in self._ways.items())
+            raise ValueError(f"these options cannot be combined: {'; '.join(taken)}")
+
+
+def _option_words(group: Any, without: str) -> str:
+    words = (option_name(option.name) for option in fields(group) if option.name not in (without, "corpus"))
+    return ", ".join(f"--{word}" for word in words)
 
 
 @dataclass(frozen=True, kw_only=True)
