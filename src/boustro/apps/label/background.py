@@ -127,7 +127,7 @@ class TrainedModel:
 
     @property
     def estimate(self) -> Mapping[str, Any]:
-        """What cross-validation says of it."""
+        """Facts of its cross-validation, see `fitting.estimate`."""
         return self.model.record.get(KEY, {})
 
 

@@ -133,31 +133,26 @@ def _serve(
     examples = manner.examples(Path(options.train), reading) if options.train else ()
     file = held.enter_context(AnswerFile(out, manner.answer).open())
     file.read()
-    from boustro.apps.label.background import (
-        Background,
-        allows_nested,
-        choose_source,
-        documents_of,
-        offered_labels,
-        starting_labels,
-        write_meanings,
-    )
+    from boustro.apps.label import background
     from boustro.apps.label.session import LabellingSession
     from boustro.names import is_shipped
     from boustro.tasks.label_names import cut_names, parse_labels
     from boustro.text.languages import foreign_note, said, sentence_encoder
 
-    nested = options.head is not None and allows_nested(options.head)
+    nested = options.head is not None and background.allows_nested(options.head)
     means = parse_labels(options.labels) if options.labels else {}
     print_notices(Counter(cut_names(means)))
     noticed: dict[str, int] = {}
     if manner.whole and encoder is None:
         encoder, noticed = sentence_encoder(text.written for text in loaded)
-    further = documents_of(texts, loaded, options, manner, reading), write_meanings(out, means, manner)
-    source = choose_source(encoder, options, run, manner, examples, means, *further)
-    labels = starting_labels(means, source)
+    further = (
+        background.documents_of(texts, loaded, options, manner, reading),
+        background.write_meanings(out, means, manner),
+    )
+    source = background.choose_source(encoder, options, run, manner, examples, means, *further)
+    labels = background.starting_labels(means, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
-    offered = [] if labels else offered_labels(source)
+    offered = [] if labels else background.offered_labels(source)
     english = is_shipped(source.encoder)
     note = foreign_note(text.written for text in loaded) if english else ""
     session = LabellingSession(loaded, file, labels, options.order, nested, manner, unit, offered, note, english)
@@ -169,7 +164,7 @@ def _serve(
         + (f", {session.resumed['elsewhere']:,} of them to other texts" * bool(session.resumed["elsewhere"])),
         file=sys.stderr,
     )
-    with Background(session, source, options.out_tagger) as work:
+    with background.Background(session, source, options.out_tagger) as work:
         _run_page(work, out, options, listening, listener)
 
 
