@@ -1326,7 +1326,7 @@ CASES: dict[str, Any] = {
                 ("POST", "/api/show", {"number": 4}),
                 ("POST", "/api/answer", {"number": 4, "entities": [{"start": 0, "end": 1, "label": "PERSON"}]}),
                 ("POST", "/api/train", {}),
-                ("WAIT", "/api/panel", "training", "", "training_problem", "trained"),
+                ("WAIT", "/api/panel", "training", False, "training_problem", "trained"),
             ],
         ),
         Server(
@@ -1342,7 +1342,7 @@ CASES: dict[str, Any] = {
                 ("POST", "/api/compare", {}),
                 ("POST", "/api/groups", {}),
                 ("POST", "/api/train", {}),
-                ("WAIT", "/api/panel", "training", "", "training_problem", "trained"),
+                ("WAIT", "/api/panel", "training", False, "training_problem", "trained"),
                 ("POST", "/api/export", {}),
             ],
         ),

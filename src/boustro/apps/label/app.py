@@ -182,7 +182,7 @@ class LabellingApp:
 
     def _train(self) -> dict[str, Any]:
         self.work.start_training()
-        return {"message": "training in the background; labelling goes on"}
+        return {"message": ""}  # the panel says how it goes
 
     def _compare(self) -> dict[str, Any]:
         """Return the answers, and the tagger on what is not answered, against the gold of the texts."""
@@ -231,7 +231,11 @@ def _around(sentence: Sentence, place: int, whole: bool) -> dict[str, str]:
     words = sentence.words
     spaces = sentence.spaces or apart(words)
     if whole:
-        return {"before": join_words(words[:WHOLE_WORDS], spaces), "word": "", "after": ""}
+        return {
+            "before": join_words(words[:WHOLE_WORDS], spaces) + "…" * (len(words) > WHOLE_WORDS),
+            "word": "",
+            "after": "",
+        }
 
     def written(start: int, stop: int) -> str:
         return "".join(" " * (i > 0 and spaces[i]) + words[i] for i in range(max(start, 0), min(stop, len(words))))

@@ -141,7 +141,7 @@ class Background:
         self.reader: VectorReader | None = None
         self.points: list[Point] = []
         self.trained: TrainedModel | None = None
-        self.training = self.problem = self.training_problem = ""
+        self.training, self.problem, self.training_problem = False, "", ""
         self._training = threading.Lock()
         self._wake, self._stop = threading.Condition(), False
         self._ready = threading.Event()
@@ -196,8 +196,13 @@ class Background:
         """Train in the background; `ValueError` where a model is being trained already."""
         if self.training:
             raise ValueError("a model is being trained already")
-        self.training, self.training_problem = "training", ""
+        self.training, self.training_problem = True, ""
         start_beside(self._train, "training")
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is a model that has learned these very answers."""
+        return self.trained is not None and self.trained.answers == self.session.answers
 
     def train(self) -> TrainedModel:
         """Train what `command` does, and write it; what has learned these very answers is there already."""
@@ -206,7 +211,7 @@ class Background:
         with self._training:
             with self.session.lock:  # the file is not written meanwhile
                 answers, options = dict(self.session.answers), self._fit_options()
-                if self.trained and self.trained.answers == answers:
+                if self.trained and self.is_trained:
                     return self.trained
                 model = kind(**options, cache=source.cache, device=source.device)
                 reading = TrainDataOptions(documents=() if documents is None else (str(documents),))
@@ -356,7 +361,7 @@ class Background:
             if not isinstance(error, (ValueError, OSError)):
                 raise
         finally:
-            self.training = ""
+            self.training = False
 
 
 def _chunks(documents: Iterable[list[int]]) -> Iterator[list[int]]:

@@ -189,7 +189,8 @@ def _run_page(work: Any, out: Path, options: LabellingOptions, listening: Any, l
 def _save(work: Any, folder: Path) -> None:
     """Train at the end of a session; why that is not done is said, and is no failure of the session."""
     try:
-        print(f"{folder}: training on the answers, as boustro fit does", file=sys.stderr)
+        if not work.is_trained:
+            print(f"{folder}: training on the answers, as boustro fit does", file=sys.stderr)
         print(f"{folder}: a {type((trained := work.train()).model).__name__} ({trained.head})", file=sys.stderr)
     except ValueError as error:
         print(f"{folder}: not written: {error}", file=sys.stderr)
