@@ -103,6 +103,9 @@ def test_a_model_is_trained_beside_the_person(work, tmp_path):
 
 
 TOPICS = ["My parcel is late.", "The courier lost it.", "I was charged twice.", "The invoice is wrong.", "So kind!"]
+TOPICS += [
+    f"Parcel {n} came {state}." for n, state in enumerate(("broken", "open", "wet", "empty", "early", "to Lisse"))
+]
 ENTITIES = [f"{' '.join(text.sentence.words[:-1])}. It rained, {text.sentence.words[0]}." for text in texts(12)]
 TABLE = ["message,n", *(f"{text},{n}" for n, text in enumerate(TOPICS * 3))]
 KNOWN = ["--types", "praise", "--describe", "a.jsonl.labels.json"]
