@@ -23,8 +23,8 @@ import tyro
 from boustro.apps.label.answers import AnswerFile, manner_of
 from boustro.apps.label.background import Background, choose_source
 from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.curve import is_due
 from boustro.apps.label.session import LabellingSession
-from boustro.apps.label.taggers import is_due
 from boustro.metrics.score import reliability
 from boustro.output import RunOptions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS

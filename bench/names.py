@@ -34,11 +34,11 @@ import tyro
 
 import boustro
 from boustro.apps.label.answers import AnswerFile
+from boustro.apps.label.curve import Point, is_due
+from boustro.apps.label.curve import measure_tagger as measure_live
 from boustro.apps.label.named_types import guess_types
 from boustro.apps.label.pool import Order
 from boustro.apps.label.session import LabellingSession
-from boustro.apps.label.taggers import Point, is_due
-from boustro.apps.label.taggers import measure_tagger as measure_live
 from boustro.apps.label.texts import read_to_label
 from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.core.draws import draw_all

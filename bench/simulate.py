@@ -39,9 +39,9 @@ from boustro.apps.drawing import (
     text_line,
     ticks,
 )
+from boustro.apps.label.curve import TrainingAnswers
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.pool import Order, SentencePool
-from boustro.apps.label.taggers import TrainingAnswers
 from boustro.apps.label.vectors import VectorReader, WordVectors, vector_source
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers

@@ -11,7 +11,6 @@ import boustro
 from annotated import choice, record, region, span, task
 from boustro import RelationClassifier, Tagger
 from boustro.apps.cli.check import report_files
-from boustro.apps.cli.commands import AROUND, NOT_FOUND, in_documents
 from boustro.apps.cli.generate import _records as prompts_of
 from boustro.apps.cli.main import main
 from boustro.apps.cli.prompt import _records as records_to_prompt
@@ -21,6 +20,7 @@ from boustro.tasks.data import annotations
 from boustro.tasks.data.named import guess_task
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.rows import Columns, read_rows
+from boustro.tasks.sets import AROUND, NOT_FOUND, in_documents
 from boustro.text import documents
 from boustro.text.documents import WESTERN
 from boustro.text.files import DataFile

@@ -5,29 +5,31 @@ import os
 import shlex
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.export.check import check_examples
-from boustro.apps.label.answers import Annotation, AnswerFile
-from boustro.apps.label.background import Background, SessionSource, choose_source, offered_labels, training_command
+from boustro.apps.label.answers import SPANS, TOPIC, Annotation, AnswerFile
+from boustro.apps.label.background import Background, SessionSource, choose_source, documents_of, offered_labels
 from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.curve import Point, is_due, session_curve
 from boustro.apps.label.named_types import guess_types
 from boustro.apps.label.session import LabellingSession
-from boustro.apps.label.taggers import Point, is_due, session_curve
-from boustro.apps.label.texts import TextToLabel, read_to_label, read_whole
+from boustro.apps.label.texts import TextToLabel, over, read_to_label, read_whole
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import load_encoder
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
 from boustro.tasks.data.conll import format_conll, format_document
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, KEPT, DataOptions
 from boustro.types import Entity, Sentence
 from children import finish, start
-from labelling import answer, right, texts
+from labelling import NAMES, PLACES, answer, right, texts
 
 GOLD = [(t.sentence.words, ["B-PER", "O", "B-LOC", "O"]) for t in texts(24)]
 
@@ -41,7 +43,7 @@ def work(request, tiny_lm, tmp_path):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         together, spelling = getattr(request, "param", IN_DOCUMENTS)
         session = LabellingSession(texts(24, together), file, ["PER", "LOC"])
-        how = {"spelling": spelling, "cache": False, "training": {"epochs": 2}}
+        how = {"spelling": spelling, "cache": False, "asked": {"encoder": str(tiny_lm("llama")), "epochs": 2}}
         with Background(session, SessionSource(encoder=str(tiny_lm("llama")), **how)) as work:
             assert work.wait_ready(60)
             yield work
@@ -71,30 +73,6 @@ def found(entities):
     return [(e.label, e.start, e.end) for e in entities]
 
 
-@pytest.mark.parametrize("work", [ALONE, IN_DOCUMENTS, WITH_LETTERS], indirect=True)
-def test_the_live_tagger_is_an_ordinary_folder(work, tmp_path, capsys):
-    with pytest.raises(ValueError, match="answer a sentence first"):
-        work.best_tagger()
-    answer_with_lock(work, 12)
-    wait_for(lambda: is_measured(work))
-    tagger, what = work.best_tagger()
-    tagger.save_pretrained(tmp_path / "ner")
-    assert what == "live, 12 answers"
-    (known,) = check_examples(tagger, None, 1)
-    assert known.words == next(iter(work.session.answers.values())).sentence.words
-    opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
-    assert opened.types == ["LOC", "PER"] and opened.config.spelling == work.source.spelling
-    assert opened.config.context == ("document" if work.session.texts[0].sentence.document else "sentence")
-    sentences = [t.sentence for t in work.session.texts]
-    for number, read in enumerate(opened.answer(sentences)):
-        shown = work.session.suggest(number)
-        assert found(read.entities) == found(shown)
-        np.testing.assert_allclose([e.score for e in read.entities], [e.score for e in shown], atol=0.02)
-    (tmp_path / "a.txt").write_text("Ada left Vellmar.\n")
-    assert main(["predict", str(tmp_path / "ner"), str(tmp_path / "a.txt"), "--format", "jsonl"]) == 0
-    assert json.loads(capsys.readouterr().out)["text"] == "Ada left Vellmar."
-
-
 def test_answers_train_an_ordinary_tagger(work, tmp_path, tiny_lm):
     answer_with_lock(work, 6)
     folder = str(tmp_path / "fitted")
@@ -104,63 +82,95 @@ def test_answers_train_an_ordinary_tagger(work, tmp_path, tiny_lm):
     assert main(["evaluate", folder, str(conll)]) == 0
 
 
-@pytest.mark.parametrize("work", [ALONE, WITH_LETTERS], indirect=True)
-def test_training_is_finished_in_the_background(work):
-    work.start_finishing()
-    wait_for(lambda: not work.finishing)
-    assert "at least 10" in work.finish_problem and work.finished is None
+def test_a_model_is_trained_beside_the_person(work, tmp_path):
+    work.start_training()
+    wait_for(lambda: not work.training)
+    assert "no such file" in work.training_problem and work.trained is None
     answer_with_lock(work, 14)
-    work.start_finishing()
+    work.start_training()
     with pytest.raises(ValueError, match="being trained already"):
-        work.start_finishing()
+        work.start_training()
     answer_with_lock(work, 2)  # labelling goes on
-    wait_for(lambda: not work.finishing)
-    assert not work.finish_problem and work.finished is not None and work.finished.sentences >= 14
-    assert 0 <= work.finished.f1 <= 100 and 0 <= work.finished.live_f1 <= 100
-    tagger, what = work.best_tagger()
-    assert what.startswith("mlp" if work.finished.better else "live") and tagger.types == ["LOC", "PER"]
-    finished = work.finished.tagger
-    if work.context == "document":  # the other sentences of the documents are read, and not learned
-        assert finished.config.context == "document" and len(finished.encoder().streams) == 2 + work.source.spelling
-        assert finished.record["train"]["sentences"] > finished.record["train"]["labelled"] >= 14
+    wait_for(lambda: not work.training)
+    assert not work.training_problem and len(work.trained.answers) >= 14 and 0 <= work.trained.estimate["score"] <= 100
+    (known,) = check_examples(work.trained.model, None, 1)
+    assert known.words == next(iter(work.session.answers.values())).sentence.words
+    assert work.folder == tmp_path / "answers-tagger"  # where the next one is written too
+    answer_with_lock(work, 1)
+    again = work.train()
+    assert len(again.answers) == len(work.session.answers) and work.train() is again
+    assert boustro.Tagger.from_pretrained(work.folder, cache=False).types == ["LOC", "PER"]
 
 
-@pytest.mark.parametrize("sentences", [False, pytest.param(True, marks=pytest.mark.long)], ids=["texts", "sentences"])
-def test_the_figure_of_the_page_is_that_of_the_command_that_it_prints(tiny_lm, tmp_path, capsys, sentences):
-    lines, out = tmp_path / "a.txt", tmp_path / "answers.jsonl"
-    made = [text.sentence.words for text in texts(16)]
-    lines.write_text("".join(f"{' '.join(w[:-1])}. It rained, {w[0]}.\n" for w in made))
-    options, lm = LabellingOptions(sentences=sentences, labels=("PER", "LOC")), str(tiny_lm("llama"))
-    with AnswerFile(out).open() as file:
-        session = LabellingSession(read_to_label(lines, "auto", DEFAULT_OPTIONS, sentences), file, options.labels)
-        with Background(session, choose_source(lm, options, DEFAULT_RUN)) as work:
-            work.wait_ready(60)
-            answer_with_lock(work, len(session.texts))
-            work.start_finishing()
-            wait_for(lambda: not work.finishing)
-            assert work.finish_problem == ""
-            command = shlex.split(training_command(lines, options, DEFAULT_OPTIONS, session, work))
-    shown = tmp_path / "scores.json"
-    assert main([*command[1:], "--json", str(shown)]) == 0
-    said = capsys.readouterr().err
-    assert f"head: {work.finished.tagger.plan.head_kind}, of " in said and " by cross-validation (F1: ridge" in said
-    assert "next: boustro predict" in said
-    assert round(json.loads(shown.read_text())["cross_validation"]["score"], 1) == work.finished.f1
+TOPICS = ["My parcel is late.", "The courier lost it.", "I was charged twice.", "The invoice is wrong.", "So kind!"]
+TOPICS += [
+    f"Parcel {n} came {state}." for n, state in enumerate(("broken", "open", "wet", "empty", "early", "to Lisse"))
+]
+ENTITIES = [f"{' '.join(text.sentence.words[:-1])}. It rained, {text.sentence.words[0]}." for text in texts(12)]
+TABLE = ["message,n", *(f"{text},{n}" for n, text in enumerate(TOPICS * 3))]
+KNOWN = ["--types", "praise", "--describe", "a.jsonl.labels.json"]
+DESCRIBED = ["--labels", "delivery", "--labels", "billing: money, an invoice", "--labels", "praise"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "given", "wanted"),
+    [
+        ("a.txt", ENTITIES, ["--labels", "PER,LOC"], []),
+        ("a.txt", ENTITIES, ["--labels", "PER,LOC", "--sentences"], ["--documents", "a.txt"]),
+        ("a.csv", TABLE, ["--text-column", "message"], ["--documents", "a.csv"]),
+        ("a.txt", TOPICS, DESCRIBED, ["--documents", "a.txt", *KNOWN]),
+    ],
+    ids=["texts", "sentences", "table", "topics"],
+)
+def test_the_page_makes_the_model_of_the_command_that_it_prints(
+    tiny_lm, tmp_path, monkeypatch, capsys, name, lines, given, wanted
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    Path(name).write_text("\n".join(lines) + "\n")
+    encoder = ["--encoder", str(tiny_lm("llama"))] if lines is ENTITIES else []
+    command = ["label", name, "--out", "a.jsonl", *given, *encoder, "--port", "0", "--no-browser"]
+    command += [] if encoder else ["--task", "classify"]
+    reading = DataOptions(text_column=("message",) if name == "a.csv" else ())
+    with AnswerFile(Path("a.jsonl"), SPANS.answer if encoder else TOPIC.answer).open() as file:
+        read = read_to_label if encoder else read_whole
+        found = read(Path(name), "auto", reading, "--sentences" in given)
+        if encoder:
+            file.write([SPANS.answer.of(text, said_in(text), "") for text in found])
+        else:
+            labels = zip(found, ("delivery", "delivery", "billing", "billing"), strict=False)
+            file.write([TOPIC.answer.of(text, over(text.sentence, [label]), "") for text, label in labels])
+    assert main([*command, "--out-tagger", "page"]) == 0
+    line = shlex.split(capsys.readouterr().err.split("next: ")[1])
+    assert line[:4] == ["boustro", "fit", "--train", "a.jsonl"] and line[4:-2] == [*wanted, *encoder]
+    assert main([*line[1:-1], "fitted"]) == 0
+    page, fitted = (boustro.load(folder) for folder in ("page", "fitted"))
+    assert page.plan.head_kind == fitted.plan.head_kind and page.record.get(KEPT) == fitted.record.get(KEPT)
+    assert page.record["cross_validation"] == fitted.record["cross_validation"]
+    own, other = page.fitted.head.state_dict(), fitted.fitted.head.state_dict()
+    assert own.keys() == other.keys() and all(torch.equal(own[name], other[name]) for name in own)
+    asked = [*lines, "Ines sold Lisse.", "The refund never came."]
+    assert [*map(page.predict, asked)] == [*map(fitted.predict, asked)]
+
+
+def said_in(text):
+    """Return the names of a text as a person would mark them."""
+    kinds = dict.fromkeys(NAMES, "PER") | dict.fromkeys(PLACES, "LOC")
+    return tuple(Entity(kinds[word], i, i + 1) for i, word in enumerate(text.sentence.words) if word in kinds)
 
 
 def test_nested_entities_train_a_span_head(tiny_lm, tmp_path):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = LabellingSession(texts(14), file, ["PER", "LOC"], nested=True)
-        how = {"cache": False, "head": "span", "training": {"epochs": 1, "hidden": 8}}
-        source = SessionSource(encoder=str(tiny_lm("llama")), **how)
+        lm = str(tiny_lm("llama"))
+        asked = {"encoder": lm, "head": "span", "epochs": 1, "hidden": 8}
+        source = SessionSource(encoder=lm, cache=False, asked=asked)
         with Background(session, source) as work:
             work.wait_ready(60)
             for _ in range(12):
                 with session.lock:
                     session.answer(session.current, [*right(session, session.current), Entity("PER", 0, 3)])
-            work.start_finishing()
-            wait_for(lambda: not work.finishing)
-            assert not work.finish_problem and work.finished.tagger.plan.head_kind == "span"
+            assert work.train().head == "span"
 
 
 def test_a_session_that_was_killed_comes_back_with_its_curve(work):
@@ -246,8 +256,7 @@ def test_a_start_from_a_tagger(tiny_lm, tmp_path):
             for _ in range(4):  # from now on, names are places
                 with session.lock:
                     session.answer(session.current, [Entity("LOC", 0, 1)])
-            with pytest.raises(ValueError, match="finish training"):
-                work.live_tagger()
+            assert {e.label for n in session.pool.numbers for e in session.suggest(n)} == {"LOC"}
 
 
 def test_names_are_suggested_before_anything_is_labelled(tmp_path):
@@ -434,31 +443,25 @@ def test_the_tagger_is_saved_when_the_session_ends(tmp_path, tiny_lm, monkeypatc
     assert main(command) == 1 and "--overwrite" in capsys.readouterr().err
 
 
-ALONE_READ = ["--context", "sentence", "--spelling"]
-
-
-def test_the_next_command_has_the_settings_of_the_page(tiny_lm, tmp_path):
+def test_the_next_command_has_what_was_asked_for(tiny_lm, tmp_path):
     lines, out, lm = tmp_path / "a.txt", tmp_path / "some answers.jsonl", str(tiny_lm("llama"))
     lines.write_text("Ada left Vellmar. It rained.\nOkonkwo saw Lisse. Nobody knew.\n")
     (tmp_path / "b.conll").write_text(format_document(GOLD[:2]))
-    for path, given, wanted in (
-        (lines, {}, ["--pool-mentions", "--encoder", lm]),
-        (lines, {"sentences": True}, ["--documents", str(lines), "--pool-mentions", "--encoder", lm]),
-        (
-            lines,
-            {"context": "sentence", "spelling": True, "epochs": 3},
-            [*ALONE_READ, "--encoder", lm, "--epochs", "3"],
-        ),
-        (lines, {"context": "sentence", "sentences": True}, ["--encoder", lm]),
-        (lines, {"head": "linear"}, ["--pool-mentions", "--head", "linear", "--encoder", lm]),
-        (tmp_path / "b.conll", {"pool_mentions": False}, ["--encoder", lm]),
+    asked = ["--epochs", "3", "--encoder", lm, "--context", "sentence", "--spelling"]
+    for path, encoder, given, wanted in (
+        (lines, None, {"pool_mentions": False}, []),
+        (lines, lm, {"sentences": True}, ["--documents", str(lines), "--encoder", lm]),
+        (lines, lm, {"context": "sentence", "spelling": True, "epochs": 3}, asked),
+        (lines, lm, {"context": "sentence", "sentences": True}, ["--encoder", lm, "--context", "sentence"]),
+        (lines, "starter", {"head": "linear"}, ["--head", "linear", "--encoder", "starter"]),
+        (tmp_path / "b.conll", "starter-large", {"sentences": True}, []),
     ):
         options = LabellingOptions(**given)
         with AnswerFile(out).open() as file:
             texts = read_to_label(path, "auto", DEFAULT_OPTIONS, options.sentences)
-            session = LabellingSession(texts, file, ["PER"])
-            work = Background(session, choose_source(lm, options, DEFAULT_RUN))
-            command = shlex.split(training_command(path, options, DEFAULT_OPTIONS, session, work))
+            documents = documents_of(path, texts, options, SPANS, DEFAULT_OPTIONS)
+            source = choose_source(encoder, options, DEFAULT_RUN, documents=documents)
+            command = shlex.split(Background(LabellingSession(texts, file, ["PER"]), source).command)
         assert command[:4] == ["boustro", "fit", "--train", str(out)] and command[4:-2] == wanted
         assert command[-2:] == ["--out", str(tmp_path / "some answers-tagger")]
 

@@ -10,7 +10,7 @@ from boustro.apps.label import app as app_module
 from boustro.apps.label.app import LabellingApp, _around
 from boustro.apps.label.background import Background, SessionSource
 from boustro.apps.serve.http import HttpOptions
-from boustro.store import Artefact, claim, write_folder
+from boustro.store import Artefact, claim
 from boustro.types import Entity, Sentence
 from labelling import answer, right, session_at
 
@@ -21,8 +21,9 @@ class Client:
     """The page's requests."""
 
     def __init__(self, session, out_tagger=None, page="one"):
-        self.work = Background(session, SessionSource(encoder="starter"))  # not started: all sentences are ready
-        self.app = LabellingApp(session, self.work, out_tagger)
+        source = SessionSource(encoder="starter")
+        self.work = Background(session, source, out_tagger)  # not started: all sentences are ready
+        self.app = LabellingApp(session, self.work)
         self.http = TestClient(self.app.make(HttpOptions(), TOKEN), base_url="http://127.0.0.1:8080")
         self.key = ""
         self.key = self.post("claim", page=page).json()["key"]
@@ -49,6 +50,7 @@ def test_unsure_words_stand_among_their_neighbours_as_they_were_written():
     assert _around(spaced, 3, False) == {"before": "in Lisse, ", "word": "Ada", "after": " left for good"}
     assert _around(spaced, 2, False) == {"before": "in Lisse", "word": ",", "after": " Ada left for"}
     assert _around(spaced, 0, True) == {"before": "in Lisse, Ada left for good.", "word": "", "after": ""}
+    assert _around(Sentence(words + words), 0, True)["before"].endswith("good .…")
     assert _around(Sentence(("在", "中", "国")), 1, False) == {"before": "在", "word": "中", "after": "国"}
 
 
@@ -78,7 +80,7 @@ def test_a_session_over_http(client, tmp_path):
     assert shown["sentence"]["number"] == panel["unsure"][0]["number"]
     assert "answers.conll" in client.post("export").json()["message"]
     assert (tmp_path / "answers.conll").read_text().count("B-PER") == 5
-    assert error(client.post("tagger"), 400) == "refused" and error(client.post("compare"), 400) == "no_gold"
+    assert error(client.post("compare"), 400) == "no_gold"
 
 
 def test_files_of_others_beside_the_answers_are_kept(client, tmp_path):
@@ -92,30 +94,24 @@ def test_files_of_others_beside_the_answers_are_kept(client, tmp_path):
     with (tmp_path / "answers-2.conll").open("a") as edited:
         edited.write("edited\tO\n")
     assert "answers-3.conll" in client.post("export").json()["message"]
-    client.work.best_tagger = lambda: (Saved(), "best")
     (tmp_path / "answers-tagger").mkdir()  # by boustro fit, since the session began
-    for _ in range(2):
-        assert f"{tmp_path / 'answers-tagger-2'} (best)" in client.post("tagger").json()["message"]
+    assert client.post("panel").json()["folder"] == str(tmp_path / "answers-tagger-2")
 
 
-def test_the_page_saves_where_its_own_session_writes_at_the_end(tmp_path):
+def test_the_page_trains_where_its_own_session_writes_at_the_end(tmp_path, tiny_lm):
     out = tmp_path / "ner"
     with session_at(tmp_path / "answers.jsonl") as session, claim(out, "tagger"):
         page = Client(session, out)
-        page.work.best_tagger = lambda: (Saved(), "best")
-        for _ in range(2):
-            answer = page.post("tagger")
-            assert answer.status_code == 200 and f"{out} (best)" in answer.json()["message"]
-        Saved().save_pretrained(out)  # the end of the session
+        page.work.source = SessionSource(encoder="starter", asked={"encoder": str(tiny_lm("llama"))}, cache=False)
+        for count in (1, 2):
+            answer(session)
+            assert page.post("train").status_code == 200
+            while (panel := page.post("panel").json())["training"]:
+                time.sleep(0.05)
+            trained = panel["trained"]
+            assert panel["training_problem"] == "" and panel["folder"] == str(out)
+            assert trained["answers"] == count and trained["score"] is None and "needs 10" in trained["why_not"]
     Artefact(out).check("tagger")
-
-
-class Saved:
-    """A tagger that can be saved."""
-
-    def save_pretrained(self, folder):
-        with write_folder(folder, "tagger"):
-            pass
 
 
 def test_who_may_ask(client):

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from boustro.apps.label import answers as answers_module
 from boustro.apps.label.answers import Annotation, AnswerFile, TopicAnswer
+from boustro.apps.label.curve import measure_tagger, retrace
 from boustro.apps.label.groups import GroupLabels, Mention, NameGroup, group_names
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.session import LabellingSession, Stale
-from boustro.apps.label.taggers import measure_tagger, retrace
 from boustro.apps.label.texts import TextToLabel, read_to_label, read_whole
 from boustro.tasks.data import load_data
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, named_in
 from boustro.tasks.data.schemes import gold_entities
 from boustro.types import Entity, Sentence
 from children import finish, start
-from labelling import answer, attach, on_disk, right, session_at, text, texts, vectors
+from labelling import answer, attach, on_disk, right, session_at, text, texts
 
 
 def spans(entities):
@@ -459,20 +459,6 @@ def test_the_curve_of_a_resumed_session_is_that_of_the_session(tmp_path):
         again = [*retrace(session.tagger.snapshot(), session.answers)]
         assert [p.sentences for p in again] == [4, 5, 6, 8, 10, 12] and again == points
         assert again[-1].f1 > again[0].f1
-
-
-def test_the_linear_map_has_the_scores_of_the_tagger(tmp_path):
-    with session_at(tmp_path / "a.jsonl") as session:
-        for _ in range(6):
-            answer(session)
-        live = session.tagger
-        held_out = live.held_out(([n], [n]) for n in session.answers)
-        live.rescale(held_out, {n: a.entities for n, a in session.answers.items()})
-        words = vectors([Sentence(("Ada", "left", "Torvik"))]).words.astype(np.float32)
-        weight, bias = live.linear()
-        scores = live.scores(words)
-        wanted = live.scales.tag_scores(scores[:, 0], scores[:, 1:])
-        np.testing.assert_allclose(words @ weight.T + bias, wanted, atol=1e-4)
 
 
 def test_a_prior_is_what_is_suggested_before_the_first_answer_and_corrected_after_it():

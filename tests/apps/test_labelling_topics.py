@@ -10,17 +10,16 @@ import pytest
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.label.answers import SPANS, TOPIC, TOPICS, AnswerFile, held_task, manner_of
-from boustro.apps.label.background import Background, choose_source, folder_beside, training_command, unseen_types
+from boustro.apps.label.background import Background, choose_source
 from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.curve import measure_tagger
 from boustro.apps.label.incremental import LiveTopics, LiveTopicSets
 from boustro.apps.label.session import LabellingSession
-from boustro.apps.label.taggers import measure_tagger
 from boustro.apps.label.texts import read_whole
 from boustro.apps.label.updated_ridge import BIAS
 from boustro.apps.label.vectors import WordVectors
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
-from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.tasks.label_names import parse_labels
 from boustro.types import Entity, Sentence
 from labelling import on_disk, vectors
@@ -167,40 +166,21 @@ def test_which_tasks_have_a_page(tmp_path):
         assert main([*words, *given]) in (1, 2), message
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_a_session_leaves_a_classifier_and_its_command(tmp_path, tiny_pair, several):
+def test_a_session_leaves_a_classifier_of_several_topics(tmp_path, tiny_pair):
     out, messages = tmp_path / "topics.jsonl", write(tmp_path / "m.txt")
-    manner = manner_of("classify", several, out)
+    manner = manner_of("classify", True, out)
     options = LabellingOptions(task="classify", epochs=3, labels=("delivery,billing",))
     with AnswerFile(out, manner.answer).open() as file:
         session = LabellingSession(read_whole(messages, "auto"), file, parse_labels(options.labels), manner=manner)
-        source = choose_source(tiny_pair, options, DEFAULT_RUN, manner)
-        with Background(session, source) as work:
+        with Background(session, choose_source(tiny_pair, options, DEFAULT_RUN, manner)) as work:
             assert work.wait_ready(60)
-            with pytest.raises(ValueError, match="answer a text first"):
-                work.best_tagger()
             for _ in range(11):
                 with session.lock:
                     answer(session)
                 work.answered()
-            model, what = work.best_tagger()
-            assert isinstance(model, boustro.Classifier) and what == f"{manner.saved_head}, 11 answers"
-            work.start_finishing()
-            until = time.monotonic() + 120
-            while work.finishing:
-                assert time.monotonic() < until
-                time.sleep(0.05)
-            assert not work.finish_problem and work.finished.sentences == 11
-            command = training_command(messages, LabellingOptions(), DEFAULT_OPTIONS, session, work)
-    model.save(folder_beside(out, "classify"))
-    assert (tmp_path / "topics-classifier").is_dir()
-    assert folder_beside(out, "classify").name == "topics-classifier-2"
-    assert boustro.load(tmp_path / "topics-classifier").predict("The parcel is late!").label in ("billing", "delivery")
-    words = command.split()
-    assert words[:4] == ["boustro", "fit", "--train", str(out)] and words[-1].endswith("topics-classifier")
-    assert "--epochs" in words and "--documents" not in words
-    assert main([*words[1:-1], str(tmp_path / "fitted"), "--cross-validate", "0"]) == 0
-    assert isinstance(boustro.load(tmp_path / "fitted"), boustro.Classifier)
+            assert work.command.endswith("topics-classifier")
+            assert work.train().head == "mlp-pool" and work.command.endswith("topics-classifier-2")
+    assert boustro.load(tmp_path / "topics-classifier").predict("The parcel is late!").names
 
 
 def names_of(labels, several=False, width=4):
@@ -315,15 +295,4 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
                 answer(session, ["delivery"])
                 answer(session, ["payment"])
             assert session.suggest(len(messages) - 1) == ()  # no answer is in its language
-            assert unseen_types(session) == ["praise"]
-            assert source.to_finish("sentence", ["praise"]).config.types == ("praise",)
-            model, what = work.best_tagger()
-            assert what == "live, 2 answers"
-            for number in asked[:8]:  # the folder answers what the page shows
-                (shown,), own = session.suggest(number), model.predict(messages[number])
-                assert shown.label == own.label
-                assert own.score == pytest.approx(shown.score, abs=2e-3)
-            command = training_command(tmp_path / "m.txt", options, DEFAULT_OPTIONS, session, work)
-    assert "--encoder" not in command  # it is the default
-    assert "--types praise" in command
-    assert model.plan.reader.spec == "starter-texts"
+            assert "--types praise" in work.command and "--encoder" not in work.command  # it is the default

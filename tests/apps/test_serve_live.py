@@ -234,14 +234,14 @@ def test_a_signal_while_models_load_ends_the_service_in_order(sig, tagger_folder
 def test_a_signal_while_a_tagger_is_trained_ends_the_labelling_in_order(sig, tiny_pair, tmp_path):
     (tmp_path / "texts.txt").write_text("Ada left Vellmar.\nNobody reads.\n")
     given = ["label", tmp_path / "texts.txt", "--out", tmp_path / "a.jsonl", "--encoder", tiny_pair, "--no-browser"]
-    with computing("boustro.apps.label.background:finish_training", *given, "--labels", "PER") as process:
+    with computing("boustro.apps.label.background:read_sets", *given, "--labels", "PER") as process:
         address, token = said_by(process, r"(http://\S+)/#(\S+)")[0].groups()
         headers = {"Authorization": f"Bearer {token}"}
         with httpx.Client(base_url=f"{address}/api", headers=headers, timeout=60) as page:
             page.headers["X-Boustro-Key"] = page.post("claim", json={"page": "one"}).json()["key"]
             while page.post("panel").json()["ready"] < 2:
                 time.sleep(0.1)
-            assert page.post("finish").status_code == 200
+            assert page.post("train").status_code == 200
         said_by(process, "computes")
         process.send_signal(sig)
         assert process.wait(60) == 0, process.stderr.read()

@@ -6,9 +6,6 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.label.answers import Annotation
-from boustro.apps.label.taggers import finish_training
-from boustro.types import Entity, Sentence
 from smallest import A_LABEL_EACH, CASES, TEXTS, texts
 
 ASKED = [  # what is asked for besides, and what is said of it
@@ -84,10 +81,3 @@ def test_a_study_counts_texts_outside(ends, tmp_path):
     assert "| (no label) | 2 |" in (tmp_path / "compare" / "report.md").read_text()
     said = ends(outside, "compare", ["--train", "{data}", *study], judged=outside)
     assert "2 texts without a label under 'label', which no score counts" in said
-
-
-def test_training_on_the_page_needs_different_answers():
-    sentence = Sentence(tuple(TEXTS[0].split()))
-    answers = {n: Annotation(sentence, (Entity("PER", 0, 1),)) for n in range(10)}
-    with pytest.raises(ValueError, match="at least 10 different texts"):
-        finish_training([], answers, None, None)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 """In a study of few examples: the kind of head that measurement favoured at that number, see `TaskConfig.few_head`."""
+CROSS_VALIDATE = 120.0
+"""Seconds that `boustro fit`, and the labelling page, may take to say how good a model is."""
 
 
 def refuse_documents(reading: ReadingOptions) -> None:

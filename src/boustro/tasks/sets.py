@@ -1,8 +1,21 @@
 """Labelled sets in any form that `Task.fit` and `Task.evaluate` take: what `read` takes, texts with their labels, and
-dicts of sets; with the columns by which a trained folder reads others like them."""
+dicts of sets; with the columns by which a trained folder reads others like them. And files, as `boustro fit` takes them
+(`read_sets`); `in_documents` (`fit --documents`) puts labelled sentences into the documents that they were taken from,
+so that LMs read what stands around them:
 
-from collections.abc import Iterable, Mapping
+    labelled     Ada left .
+    document     It rained. Ada left. Nobody knew.
+    →            It rained .  |  Ada left . (labelled)  |  Nobody knew .
+
+A sentence of a document is a labelled one if both have the same characters, whatever the spaces and the words. Each
+labelled sentence stands in one place, the first that is free.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +34,15 @@ from boustro.given import (
 )
 from boustro.heads.registry import owners
 from boustro.options import OptionError
-from boustro.tasks import TASKS, TEXT_KEYS, WORD_KEYS
-from boustro.tasks.data import kept_for
-from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS
+from boustro.output import print_notices
+from boustro.tasks import TASKS, TEXT_KEYS, WORD_KEYS, read_examples
+from boustro.tasks.config import TaskConfig
+from boustro.tasks.data import kept_for, like, with_columns
+from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS, TrainDataOptions, named_in
 from boustro.tasks.plan import Examples
+from boustro.text.documents import read_documents
+from boustro.text.words import split_text
+from boustro.types import Sentence
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
@@ -121,3 +139,72 @@ def _joined(task: "AnyTask", given: Any, labels: Any) -> Any:
     if labels is None:
         return given
     return with_labels(given, labels if isinstance(labels, str) else plain_labels(labels), task.inputs.labelled)
+
+
+def read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptions, training: TaskConfig) -> Examples:
+    """Return the examples that a task learns from and is judged by, in the documents that they stand in."""
+    if reading.documents and not (kind.in_documents or kind.lenient):
+        raise OptionError("--documents is for taggers and for classifiers of texts; remove it")
+    column = (*reading.text_column, *named_in(train).get("text_column", ()))[:1]
+    if reading.documents:
+        reading = replace(reading, text_column=() if kind.in_documents else with_columns(train, reading.text_column))
+    examples = read_examples(kind, train, reading, training=True)
+    outside = OUTSIDE_TEXTS if getattr(training, "none", 0) else {}
+    judges = read_examples(kind, dev, replace(like(reading, dev), **outside)) if dev else ()
+    weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else ()
+    texts = _documents(reading.documents, column) if reading.documents else ()
+    if texts and not kind.in_documents:
+        from boustro.tasks.data.texts import whole_text
+        from boustro.tasks.label_names import MOST_TEXTS
+
+        examples += [whole_text(text).sentence for text in islice(texts, MOST_TEXTS)]
+    elif texts:
+        examples, counts = in_documents(examples, texts, every=getattr(training, "memory", False))
+        print_notices(counts)
+    return Examples(train=examples, dev=judges, weak=weak, weight=reading.weak_weight)
+
+
+def _documents(corpora: Iterable[str], column: tuple[str, ...]) -> Iterator[str]:
+    """Yield the texts of documents, under the key of this column where a corpus has it."""
+    for corpus in corpora:
+        (key,) = with_columns(corpus, column) or TEXT_KEYS[:1]
+        yield from read_documents([corpus], key, split="line", option="--text-column")
+
+
+NOT_FOUND = "training sentences that stand in none of the documents, read as they are"
+AROUND = "sentences of documents around them, read as context only"
+
+
+def in_documents(
+    labelled: Sequence[Sentence], texts: Iterable[str], every: bool = False
+) -> tuple[list[Sentence], dict[str, int]]:
+    """Return the sentences of all texts with a labelled one, in order, then labelled ones that no text has; and counts.
+
+    Args:
+        labelled: Sentences; those of texts keep their words and labels, and get the text as their document.
+        texts: Documents.
+        every: Keep the sentences of texts without a labelled one, too.
+    """
+    free: dict[str, list[int]] = defaultdict(list)
+    for number in reversed(range(len(labelled))):
+        free[_letters(labelled[number])].append(number)
+    kept: list[Sentence] = []
+    placed: set[int] = set()
+    around = 0
+    for place, text in enumerate(texts, start=1):
+        sentences, numbers = [], set()
+        for part in split_text(text, f"text {place}"):
+            if left := free.get(_letters(part.sentence)):
+                numbers.add(number := left.pop())
+                sentences.append(replace(labelled[number], document=part.sentence.document))
+            else:
+                sentences.append(part.sentence)
+        kept += sentences if numbers or every else []
+        around += len(sentences) - len(numbers) if numbers else 0
+        placed |= numbers
+    rest = [sentence for number, sentence in enumerate(labelled) if number not in placed]
+    return [*kept, *rest], {AROUND: around, NOT_FOUND: len(rest)}
+
+
+def _letters(sentence: Sentence) -> str:
+    return "".join("".join(sentence.words).split())

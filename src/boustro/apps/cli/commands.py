@@ -1,28 +1,17 @@
 """`boustro fit` and `evaluate`, for every task.
 
-torch is imported when a command runs, so that its help does not wait for it. `in_documents` (`fit --documents`) puts
-labelled sentences into the documents that they were taken from, so that LMs read what stands around them:
-
-    labelled     Ada left .
-    document     It rained. Ada left. Nobody knew.
-    →            It rained .  |  Ada left . (labelled)  |  Nobody knew .
-
-A sentence of a document is a labelled one if both have the same characters, whatever the spaces and the words. Each
-labelled sentence stands in one place, the first that is free.
+torch is imported when a command runs, so that its help does not wait for it.
 """
 
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from boustro.heads.options import HeadOptions
 from boustro.names import FAST, LARGE
 from boustro.options import (
-    OptionError,
     Positional,
     PositiveOrZero,
     Recall,
@@ -31,9 +20,9 @@ from boustro.options import (
 )
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
-from boustro.tasks import TASKS, TEXT_KEYS, gives_none, kept_columns, read_examples, saved_rule, task_class, task_of
-from boustro.tasks.config import TaskConfig
-from boustro.tasks.data import like, with_columns, with_kept
+from boustro.tasks import TASKS, gives_none, kept_columns, read_examples, saved_rule, task_class, task_of
+from boustro.tasks.config import CROSS_VALIDATE, TaskConfig
+from boustro.tasks.data import with_kept
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     DEFAULT_TRAIN_DATA,
@@ -45,10 +34,9 @@ from boustro.tasks.data.reading import (
 )
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.plan import Examples, Plan, plan_of
-from boustro.text.documents import read_documents
+from boustro.tasks.sets import labelled_pairs, read_sets
 from boustro.text.places import LM, DataPlace, Model
-from boustro.text.words import split_text, word_rule
-from boustro.types import Sentence
+from boustro.text.words import word_rule
 
 
 def fit(
@@ -62,7 +50,7 @@ def fit(
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
     of_head: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
     reading: TrainDataOptions = DEFAULT_TRAIN_DATA,
-    cross_validate: PositiveOrZero = 120.0,
+    cross_validate: PositiveOrZero = CROSS_VALIDATE,
     json: Path | None = None,
     overwrite: bool = False,
     dry_run: bool = False,
@@ -94,7 +82,7 @@ def fit(
     with only_errors(run.quiet):
         # What is wrong with the data is said before torch is imported.
         columns = named_of(vars(reading)) or named_in(train)
-        given = _read_sets(kind, train, dev, reading, training)
+        given = read_sets(kind, train, dev, reading, training)
         labelled = [example for example in given.train if example.is_labelled]
         make_labelling(chosen, labelled, of_head, getattr(training, "types", ()))
         plan = plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device)
@@ -111,36 +99,6 @@ def fit(
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)
-
-
-def _read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptions, training: TaskConfig) -> Examples:
-    """Return the examples that a task learns from and is judged by, in the documents that they stand in."""
-    if reading.documents and not (kind.in_documents or kind.lenient):
-        raise OptionError("--documents is for taggers and for classifiers of texts; remove it")
-    column = (*reading.text_column, *named_in(train).get("text_column", ()))[:1]
-    if reading.documents:
-        reading = replace(reading, text_column=() if kind.in_documents else with_columns(train, reading.text_column))
-    examples = read_examples(kind, train, reading, training=True)
-    outside = OUTSIDE_TEXTS if getattr(training, "none", 0) else {}
-    judges = read_examples(kind, dev, replace(like(reading, dev), **outside)) if dev else ()
-    weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else ()
-    texts = _documents(reading.documents, column) if reading.documents else ()
-    if texts and not kind.in_documents:
-        from boustro.tasks.data.texts import whole_text
-        from boustro.tasks.label_names import MOST_TEXTS
-
-        examples += [whole_text(text).sentence for text in islice(texts, MOST_TEXTS)]
-    elif texts:
-        examples, counts = in_documents(examples, texts, every=getattr(training, "memory", False))
-        print_notices(counts)
-    return Examples(train=examples, dev=judges, weak=weak, weight=reading.weak_weight)
-
-
-def _documents(corpora: Iterable[str], column: tuple[str, ...]) -> Iterator[str]:
-    """Yield the texts of documents, under the key of this column where a corpus has it."""
-    for corpus in corpora:
-        (key,) = with_columns(corpus, column) or TEXT_KEYS[:1]
-        yield from read_documents([corpus], key, split="line", option="--text-column")
 
 
 def _plan_for(plan: Plan[Any], given: Examples, named: bool) -> Plan[Any]:
@@ -241,7 +199,6 @@ def evaluate(
     from boustro.apps.batch.ways import refuse_of_taggers
     from boustro.apps.runtime import load
     from boustro.tasks.calibrate import calibration
-    from boustro.tasks.sets import labelled_pairs
 
     with only_errors(run.quiet):
         check_output(json)
@@ -272,42 +229,3 @@ def _print_scores(scores: Mapping[str, Any]) -> None:
     if errors := scores.get("calibration"):
         before = f" ({errors['error_before']:.3f} without its temperature)" if "error_before" in errors else ""
         print(f"calibration error  {errors['error']:.3f}{before}")
-
-
-NOT_FOUND = "training sentences that stand in none of the documents, read as they are"
-AROUND = "sentences of documents around them, read as context only"
-
-
-def in_documents(
-    labelled: Sequence[Sentence], texts: Iterable[str], every: bool = False
-) -> tuple[list[Sentence], dict[str, int]]:
-    """Return the sentences of all texts with a labelled one, in order, then labelled ones that no text has; and counts.
-
-    Args:
-        labelled: Sentences; those of texts keep their words and labels, and get the text as their document.
-        texts: Documents.
-        every: Keep the sentences of texts without a labelled one, too.
-    """
-    free: dict[str, list[int]] = defaultdict(list)
-    for number in reversed(range(len(labelled))):
-        free[_letters(labelled[number])].append(number)
-    kept: list[Sentence] = []
-    placed: set[int] = set()
-    around = 0
-    for place, text in enumerate(texts, start=1):
-        sentences, numbers = [], set()
-        for part in split_text(text, f"text {place}"):
-            if left := free.get(_letters(part.sentence)):
-                numbers.add(number := left.pop())
-                sentences.append(replace(labelled[number], document=part.sentence.document))
-            else:
-                sentences.append(part.sentence)
-        kept += sentences if numbers or every else []
-        around += len(sentences) - len(numbers) if numbers else 0
-        placed |= numbers
-    rest = [sentence for number, sentence in enumerate(labelled) if number not in placed]
-    return [*kept, *rest], {AROUND: around, NOT_FOUND: len(rest)}
-
-
-def _letters(sentence: Sentence) -> str:
-    return "".join("".join(sentence.words).split())

@@ -346,9 +346,6 @@ class LabelMode:
     """Whether there may be any number of labels; else there is one."""
     metric: str = "F1"
     """What the curve shows."""
-    saved_head: str | None = None
-    """The head of the folder that is saved before training is finished, unless vectors of whole texts are read; `None`
-    for that of the live tagger."""
 
     @property
     def read(self) -> Callable[..., list[TextToLabel]]:
@@ -371,11 +368,8 @@ TOPIC = LabelMode(
     whole=True,
     several=False,
     metric="accuracy",
-    saved_head="ridge-pool",
 )
-TOPICS = LabelMode(
-    answer=TopicSetAnswer, live=lazy(f"{LEARNS}:LiveTopicSets"), vectors=POOLED, whole=True, saved_head="mlp-pool"
-)
+TOPICS = LabelMode(answer=TopicSetAnswer, live=lazy(f"{LEARNS}:LiveTopicSets"), vectors=POOLED, whole=True)
 MANNERS: dict[str, tuple[LabelMode, LabelMode]] = {
     "tags": (SPANS, SPANS),
     "spans": (SPANS, SPANS),

@@ -16,13 +16,12 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from boustro.apps.drawing import DARK, LIGHT, STYLE, variables
-from boustro.apps.label.background import Background, folder_beside
+from boustro.apps.label.background import Background
+from boustro.apps.label.curve import session_curve
 from boustro.apps.label.session import LabellingSession, Stale
-from boustro.apps.label.taggers import session_curve
 from boustro.apps.serve.http import PAGE_HEADERS, Guard, HttpOptions, Refused, make_app, read_body
 from boustro.metrics.spans import entity_keys, score_entities
 from boustro.tasks.render import css, css_class
@@ -40,11 +39,8 @@ MOST_REQUEST_BYTES = 1 << 20  # a request of the page has one answer; more than 
 class LabellingApp:
     """The routes; one page at a time holds the session."""
 
-    def __init__(self, session: LabellingSession, work: Background, out_tagger: Path | None = None) -> None:
-        """`out_tagger` is where the page saves what was learned, by default a new folder beside the answers."""
+    def __init__(self, session: LabellingSession, work: Background) -> None:
         self.session, self.work = session, work
-        self.out_tagger = out_tagger or folder_beside(session.file.path, work.source.task)
-        self._is_ours = out_tagger is not None
         self._key, self._page, self._seen = "", "", 0.0
         self.steps: dict[str, Callable[[dict[str, Any]], Any]] = {
             "state": lambda given: None,
@@ -73,10 +69,9 @@ class LabellingApp:
         app.add_middleware(Guard, http=http, tokens=[token], open_paths=OPEN_PATHS)
         actions = {
             "groups": self._groups,
-            "finish": self._finish,
+            "train": self._train,
             "compare": self._compare,
             "export": self._export,
-            "tagger": self._save_tagger,
         }
 
         @app.get("/")
@@ -140,7 +135,7 @@ class LabellingApp:
         with session.lock:
             counts, unsure = session.counts(), self._unsure()
             ready, total, gold = len(session.pool), len(session.texts), any(t.gold is not None for t in session.texts)
-        finished = work.finished
+        trained = work.trained
         return {
             "counts": counts,
             "begun": session.begun,
@@ -150,18 +145,17 @@ class LabellingApp:
             "curve": session_curve(work.points),
             "last": work.points[-1].f1 if work.points else None,
             "metric": session.manner.metric,
-            "finishing": work.finishing,
-            "finish_problem": work.finish_problem,
-            "finished": finished
+            "training": work.training,
+            "training_problem": work.training_problem,
+            "trained": trained
             and {
-                "f1": finished.f1,
-                "live_f1": finished.live_f1,
-                "better": finished.better,
-                "sentences": finished.sentences,
-                "head": finished.tagger.plan.head_kind,
+                "score": trained.estimate.get("score"),
+                "why_not": trained.estimate.get("why_not", ""),
+                "answers": len(trained.answers),
+                "head": trained.head,
             },
             "has_gold": gold,
-            "out_tagger": str(self.out_tagger),
+            "folder": str(work.next_folder),
             "problem": work.problem,
         }
 
@@ -186,9 +180,9 @@ class LabellingApp:
         shown = [{"names": g.names, "mentions": g.mentions, "label": g.label} for g in groups[:GROUPS]]
         return {"groups": shown, "total": len(groups)}
 
-    def _finish(self) -> dict[str, Any]:
-        self.work.start_finishing()
-        return {"message": "training in the background; labelling goes on"}
+    def _train(self) -> dict[str, Any]:
+        self.work.start_training()
+        return {"message": ""}  # the panel says how it goes
 
     def _compare(self) -> dict[str, Any]:
         """Return the answers, and the tagger on what is not answered, against the gold of the texts."""
@@ -231,21 +225,17 @@ class LabellingApp:
         left = f"; {len(notes)} overlapping entities are not in it" if notes else ""
         return {"message": f"wrote {path}{left}"}
 
-    def _save_tagger(self) -> dict[str, Any]:
-        tagger, what = self.work.best_tagger()
-        if not self._is_ours:  # another program may have written there since the session began
-            self.out_tagger = folder_beside(self.session.file.path, self.work.source.task)
-        self._is_ours = True
-        tagger.save_pretrained(self.out_tagger)
-        return {"message": f"wrote the folder {self.out_tagger} ({what})"}
-
 
 def _around(sentence: Sentence, place: int, whole: bool) -> dict[str, str]:
     """Return a word between its neighbours as they were written; of a whole text its beginning, and no word."""
     words = sentence.words
     spaces = sentence.spaces or apart(words)
     if whole:
-        return {"before": join_words(words[:WHOLE_WORDS], spaces), "word": "", "after": ""}
+        return {
+            "before": join_words(words[:WHOLE_WORDS], spaces) + "…" * (len(words) > WHOLE_WORDS),
+            "word": "",
+            "after": "",
+        }
 
     def written(start: int, stop: int) -> str:
         return "".join(" " * (i > 0 and spaces[i]) + words[i] for i in range(max(start, 0), min(stop, len(words))))

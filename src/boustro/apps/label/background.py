@@ -1,13 +1,14 @@
-"""Work beside the person who labels: encode the texts, follow the curve, train a tagger; and what a session starts
-from.
+"""Work beside the person who labels: encode the texts, follow the curve, train a model; and what a session starts from.
 
-    source = make_source(encoder, options, …)     labelled sentences, or a tagger, as the options say
+    source = choose_source(encoder, options, …)   labelled sentences, or a tagger, as the options say
     with Background(session, source) as work:     the encoder is loaded and the first sentences are encoded
         work.wait_ready()
         work.answered()                           after every change: is there a point of the curve to measure?
-        work.start_finishing()
+        work.start_training()                     the model of `work.command`
 
-One thread encodes and measures, another trains. Both take the session's lock only to attach what they made.
+One thread encodes and measures, another trains. Both take the session's lock only to attach what they made. What is
+suggested between two answers is learned in milliseconds, over an encoder that reads fast; the model that is kept is
+what `boustro fit` makes of the file of answers with the options of the command that is printed at the end.
 """
 
 import threading
@@ -21,41 +22,40 @@ import numpy as np
 
 from boustro.apps.label.answers import SPANS, Annotation, LabelMode
 from boustro.apps.label.command import LabellingOptions
-from boustro.apps.label.incremental import LiveTopics
-from boustro.apps.label.named_types import guess_types
-from boustro.apps.label.session import LabellingSession
-from boustro.apps.label.taggers import (
-    FinishedTagger,
+from boustro.apps.label.curve import (
     Point,
     TrainingAnswers,
-    finish_training,
     is_due,
-    make_classifier,
-    make_tagger,
     measure_tagger,
     retrace,
 )
-from boustro.apps.label.texts import holds_documents
+from boustro.apps.label.named_types import guess_types
+from boustro.apps.label.session import LabellingSession
+from boustro.apps.label.texts import TextToLabel, holds_documents
 from boustro.apps.label.vectors import VectorReader, WordVectors, reading_context, vector_source
 from boustro.apps.serve.http import start_beside
 from boustro.encoders.extended import load_names
 from boustro.encoders.options import Context, Reads
 from boustro.encoders.reading import group_numbers
 from boustro.encoders.spec import Spec
-from boustro.errors import count_of, reason
+from boustro.errors import reason
 from boustro.heads.registry import head_kind
 from boustro.names import NAMES, SHIPPED_SENTENCES, SHIPPED_TAGGER
 from boustro.options import OptionError, command_line
-from boustro.output import RunOptions
+from boustro.output import RunOptions, as_json
+from boustro.store import write_file
 from boustro.tasks import DEFAULT_TASK, TASKS, task_class
 from boustro.tasks.base import Task
-from boustro.tasks.data.reading import DataOptions
-from boustro.tasks.label_names import NEAREST, readable_texts
+from boustro.tasks.classifier import MOST_FEW
+from boustro.tasks.config import CROSS_VALIDATE, TaskConfig
+from boustro.tasks.data.reading import DataOptions, TrainDataOptions, named_in
+from boustro.tasks.fitting.estimate import KEY
+from boustro.tasks.label_names import readable_texts
 from boustro.tasks.labellings import labelling_class
+from boustro.tasks.sets import read_sets
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
-HOW = ("cache", "device")
 CHUNK_SENTENCES = 256
 """Encoded at once, and more where a document ends later. The first of them standardise all vectors, so they do not
 depend on what has been answered."""
@@ -69,11 +69,13 @@ class SessionSource:
     reading: dict[str, Any] = field(default_factory=dict)
     """Options of `load_encoder`, such as pooling."""
     task: str = DEFAULT_TASK
-    """What is labelled, and what `finish` trains."""
-    head: str | None = None
-    """The kind of head that it trains; by default the task's own."""
-    training: dict[str, Any] = field(default_factory=dict)
-    """Options of that tagger."""
+    """What is labelled."""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `boustro fit` that were asked for."""
+    documents: Path | None = None
+    """File of the texts, where `fit` learns from those without an answer, or reads answers in them."""
+    descriptions: Path | None = None
+    """File of what topics mean, where `fit` reads it."""
     context: Context = "document"
     """What is read together; where no text has several sentences, each by itself."""
     pool_mentions: bool = True
@@ -90,7 +92,7 @@ class SessionSource:
     """Unanswered sentences that are ready at once; more are encoded as these are answered."""
 
     def options(self, context: Context) -> dict[str, Any]:
-        """Return the options that the encoder of the session and its taggers have in common."""
+        """Return the options of `vector_source`."""
         words = {"pool_mentions": self.pool_mentions, "spelling": self.spelling}
         return {"cache": self.cache, "device": self.device, **words, "context": context, **self.reading}
 
@@ -98,19 +100,6 @@ class SessionSource:
     def reads(self) -> Reads:
         """The part of a sentence encoder that is read: for topics the vectors of texts."""
         return "text" if self.task != DEFAULT_TASK and Spec.parse(self.encoder).is_sentences else "words"
-
-    def model(self, context: Context, head: str | None = None) -> Task[Any, Any]:
-        """Return an untrained model that reads as the session does; its head is `head`, or the one to train."""
-        made, config = self.options(context), TASKS[self.task].config
-        chosen = {name: value for name, value in made.items() if name in (*config.__dataclass_fields__, *HOW)}
-        return task_class(self.task)(self.encoder, head or self.head, **chosen, **({} if head else self.training))
-
-    def to_finish(self, context: Context, types: Sequence[str] = ()) -> Task[Any, Any]:
-        """Return an untrained model that learns as `boustro fit` does, with the head that was asked for; `types` are
-        labels that no answer has."""
-        plan = self.model(context).plan
-        plan = replace(plan, config=replace(plan.config, types=tuple(types))) if types else plan
-        return plan.task.of(plan, head=self.head)
 
     def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
         """Return (words, labels + 1): what the tagger that the session starts from says of words, as scores."""
@@ -124,17 +113,36 @@ class SessionSource:
         return np.array(rows, np.float32)
 
 
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """A model, and the answers that it learned."""
+
+    model: Task[Any, Any]
+    answers: dict[int, Annotation]
+
+    @property
+    def head(self) -> str:
+        """Its kind of head."""
+        return self.model.plan.head_kind
+
+    @property
+    def estimate(self) -> Mapping[str, Any]:
+        """Facts of its cross-validation, see `fitting.estimate`."""
+        return self.model.record.get(KEY, {})
+
+
 class Background:
     """Threads that encode, measure and train. `problem` says why nothing is encoded any more, if so."""
 
-    def __init__(self, session: LabellingSession, source: SessionSource, text_column: Sequence[str] = ()) -> None:
-        """`text_column` names that of the texts, for the folder that is saved to read tables by."""
-        self.session, self.source, self.text_column = session, source, list(text_column)
+    def __init__(self, session: LabellingSession, source: SessionSource, folder: Path | None = None) -> None:
+        """`folder` is where models are written, by default a new one beside the answers."""
+        self.session, self.source, self.folder = session, source, folder
         self.context: Context = reading_context(session.sentences, source.context)
         self.reader: VectorReader | None = None
         self.points: list[Point] = []
-        self.finished: FinishedTagger | None = None
-        self.finishing = self.problem = self.finish_problem = ""
+        self.trained: TrainedModel | None = None
+        self.training, self.problem, self.training_problem = False, "", ""
+        self._training = threading.Lock()
         self._wake, self._stop = threading.Condition(), False
         self._ready = threading.Event()
         self._thread: threading.Thread | None = None
@@ -151,11 +159,6 @@ class Background:
         if self._thread:
             self._thread.join(timeout=60)
 
-    @property
-    def head(self) -> str:
-        """The kind of head that is trained when training is finished."""
-        return self.source.head or TASKS[self.source.task].config.default_head
-
     def wait_ready(self, seconds: float | None = None) -> bool:
         """Wait for the first sentences; returns whether there are any. `ValueError` where encoding failed."""
         ready = self._ready.wait(seconds)
@@ -168,46 +171,57 @@ class Background:
         with self._wake:
             self._wake.notify_all()
 
-    def start_finishing(self) -> None:
-        """Train a tagger in the background; `ValueError` where one is being trained already."""
-        if self.finishing:
-            raise ValueError("a tagger is being trained already")
-        self.finishing, self.finish_problem = "training", ""
-        start_beside(self._finish, "finishing")
+    @property
+    def next_folder(self) -> Path:
+        """Where the next model is written: over the last one, or where there is nothing."""
+        return self.folder or folder_beside(self.session.file.path, self.source.task)
 
-    def live_tagger(self) -> Task[Any, Any]:
-        """Return the live tagger as an ordinary one; `ValueError` where there is none yet.
+    @property
+    def command(self) -> str:
+        """The command that trains on the answers."""
+        answers, documents = self.session.file.path, self.source.documents
+        out = folder_beside(answers, self.source.task)
+        return command_line("fit", train=answers, documents=documents, **self._fit_options(), out=out)
 
-        What learns topics from vectors of words has no folder of its own: a head is trained on the answers, in seconds.
-        """
-        with self.session.lock:
-            live, answers = self.session.tagger, [*self.session.examples.values(), *self.session.answers.values()]
-            live = live and live.snapshot()
-        if live is None or self.reader is None:
-            raise ValueError("the texts are not ready yet")
-        train, options = [a.labelled() for a in answers], self.source.options(self.context)
-        if self.session.manner.whole and not answers:
-            raise ValueError("there is nothing to save yet: answer a text first")
-        if isinstance(live, LiveTopics) and self.reader.of_texts:
-            return make_classifier(live, self.source.model(self.context, NEAREST), train)
-        if kind := self.session.manner.saved_head:
-            return self.source.model(self.context, kind).fit(train)
-        return make_tagger(live, self.reader, self.source.encoder, train, **options)
+    def _fit_options(self) -> dict[str, Any]:
+        """Return the options of `boustro fit` for the answers so far: what was asked for, and what is known of topics
+        that no answer has, or few have."""
+        session, counts = self.session, self.session.counts()
+        unseen = tuple(label for label in session.labels if session.manner.whole and not counts[label])
+        few = len(session.answers) <= MOST_FEW * len(session.labels) and self.source.reads == "text"
+        own = {"types": unseen, "describe": self.source.descriptions if few else None}
+        return {**self.source.asked, **{name: value for name, value in own.items() if value}}
 
-    def best_tagger(self) -> tuple[Task[Any, Any], str]:
-        """Return the one to save, and what it is: the finished one where it was kept. Its record names the file of
-        answers."""
-        if self.finished is not None and self.finished.better:
-            tagger = self.finished.tagger
-            what = f"{tagger.plan.head_kind}, trained on {count_of(self.finished.sentences, 'answers')}"
-        else:
-            tagger = self.live_tagger()
-            head = None if self.reader and self.reader.of_texts else self.session.manner.saved_head
-            what = f"{head or 'live'}, {count_of(len(self.session.answers), 'answers')}"
-        named = {"train": tagger.record["train"] | {"name": str(self.session.file.path)}}
-        tagger.fitted = replace(tagger.fitted, record=tagger.record | named)
-        tagger.fitted = tagger.fitted.with_columns({"text_column": self.text_column})
-        return tagger, what
+    def start_training(self) -> None:
+        """Train in the background; `ValueError` where a model is being trained already."""
+        if self.training:
+            raise ValueError("a model is being trained already")
+        self.training, self.training_problem = True, ""
+        start_beside(self._train, "training")
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is a model that has learned these very answers."""
+        return self.trained is not None and self.trained.answers == self.session.answers
+
+    def train(self) -> TrainedModel:
+        """Train what `command` does, and write it; what has learned these very answers is there already."""
+        source, path = self.source, self.session.file.path
+        kind, documents = task_class(source.task), source.documents
+        with self._training:
+            with self.session.lock:  # the file is not written meanwhile
+                answers, options = dict(self.session.answers), self._fit_options()
+                if self.trained and self.is_trained:
+                    return self.trained
+                model = kind(**options, cache=source.cache, device=source.device)
+                reading = TrainDataOptions(documents=() if documents is None else (str(documents),))
+                given = read_sets(kind, path, None, reading, model.config)
+            plan, _ = model.plan.for_languages_of(given.train, named="encoder" in options)
+            model.learn(given, seconds=CROSS_VALIDATE, plan=plan)
+            model.fitted = model.fitted.with_columns(named_in(path))
+            model.save_pretrained(folder := self.next_folder)
+            self.folder, self.trained = folder, TrainedModel(model, answers)
+            return self.trained
 
     def _run(self) -> None:
         try:
@@ -339,22 +353,15 @@ class Background:
         """Return the answers as `boustro fit` reads them."""
         return TrainingAnswers.of(self.source.task, answers, self.session.sentences, self.context)
 
-    def _finish(self) -> None:
+    def _train(self) -> None:
         try:
-            with self.session.lock:
-                live, answers = self.session.tagger, dict(self.session.answers)
-                live, types = live and live.snapshot(), unseen_types(self.session)
-            if live is None:
-                raise ValueError("the texts are not ready yet")
-            self.finished = finish_training(
-                self.source.to_finish(self.context, types), answers, live, self._given(answers)
-            )
+            self.train()
         except Exception as error:
-            self.finish_problem = str(error) if isinstance(error, ValueError) else reason(error)
+            self.training_problem = str(error) if isinstance(error, ValueError) else reason(error)
             if not isinstance(error, (ValueError, OSError)):
                 raise
         finally:
-            self.finishing = ""
+            self.training = False
 
 
 def _chunks(documents: Iterable[list[int]]) -> Iterator[list[int]]:
@@ -381,20 +388,21 @@ def choose_source(
     manner: LabelMode = SPANS,
     examples: tuple[Annotation, ...] = (),
     means: Mapping[str, str] | None = None,
+    documents: Path | None = None,
+    descriptions: Path | None = None,
 ) -> SessionSource:
     """Choose the encoder, and what the tagger starts from; `examples` are those of `--train`, `means` says what labels
-    mean.
+    mean; for the files see `SessionSource`.
 
     Raises `OptionError` for both a tagger and another encoder, for a head that is not the task's, and for options of
     entities with whole texts; and what opening them raises.
     """
     task = options.task or DEFAULT_TASK
     config = TASKS[task].config
-    training = {} if options.epochs is None else {"epochs": options.epochs}
-    head = options.head or config.default_head
-    config.check_head(head, next(iter(training), None))
-    common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": options.head, "pool": options.pool}
-    common |= {"task": task, "training": training, "examples": examples, "means": means or {}}
+    config.check_head(options.head or config.default_head, "epochs" if options.epochs else None)
+    asked: dict[str, Any] = {"head": options.head, "epochs": options.epochs, "encoder": encoder}
+    common: dict[str, Any] = {"cache": run.cache, "device": run.device, "pool": options.pool, "documents": documents}
+    common |= {"task": task, "examples": examples, "means": means or {}, "descriptions": descriptions}
     if manner.whole:
         for name, is_given in (("--tagger", options.tagger is not None), ("--spelling", options.spelling)):
             if is_given:
@@ -402,11 +410,12 @@ def choose_source(
         common |= {"pool_mentions": False, "context": "sentence", "reading": {"pooling": config().pooling}}
     else:
         common |= {"context": options.context, "pool_mentions": options.pool_mentions}
+        asked |= {"context": options.context, "spelling": options.spelling}
     if options.tagger is None:
         by_default = SHIPPED_SENTENCES if manner.whole else SHIPPED_TAGGER
         spec = by_default if encoder is None else encoder
         Spec.parse(spec).check()
-        return SessionSource(encoder=spec, spelling=options.spelling, **common)
+        return SessionSource(encoder=spec, spelling=options.spelling, asked=_unlike(config(), asked), **common)
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
     if encoder not in (None, tagger.plan.reader.spec):
         raise OptionError("--tagger has an encoder of its own; remove --encoder")
@@ -415,9 +424,35 @@ def choose_source(
     kept = {name: getattr(tagger.config, name) for name in ("pooling", "spacing", "start_piece", "prefix", "dtype")}
     if options.context == "sentence":
         tagger.fitted = replace(tagger.fitted, plan=tagger.plan.reading_alone())
+    common |= {"spelling": options.spelling or tagger.config.spelling, "encoder": tagger.plan.reader.spec}
+    asked = _unlike(config(), {**asked, **kept, "spelling": common["spelling"], "encoder": common["encoder"]})
     read = {name: value for name, value in kept.items() if value is not None}
-    spelling = options.spelling or tagger.config.spelling
-    return SessionSource(encoder=tagger.plan.reader.spec, spelling=spelling, tagger=tagger, reading=read, **common)
+    return SessionSource(tagger=tagger, reading=read, asked=asked, **common)
+
+
+def documents_of(
+    path: Path, texts: Sequence[TextToLabel], options: LabellingOptions, manner: LabelMode, reading: DataOptions
+) -> Path | None:
+    """Return the file of the texts if `boustro fit` reads more there than in the answers: texts of topics without an
+    answer, or what stands around sentences."""
+    around = options.sentences and options.context == "document" and any(text.sentence.document for text in texts)
+    more = not options.sentences if manner.whole else around
+    return path if more and holds_documents(path, options.form, reading) else None
+
+
+def write_meanings(answers: Path, means: Mapping[str, str], manner: LabelMode) -> Path | None:
+    """Write what topics mean beside the answers, for `boustro fit`, which reads it where a text has one."""
+    described = {label: text for label, text in means.items() if text != label}
+    if not described or not manner.whole or manner.several:
+        return None
+    write_file(path := answers.with_name(f"{answers.name}.labels.json"), as_json(described) + "\n")
+    return path
+
+
+def _unlike(config: TaskConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are not as `boustro fit` has them by default."""
+    own = {**vars(config), "encoder": config.default_encoder()}
+    return {name: value for name, value in given.items() if value not in (None, own.get(name))}
 
 
 def starting_labels(given: Iterable[str], source: SessionSource) -> list[str]:
@@ -442,29 +477,3 @@ def folder_beside(answers: Path, task: str) -> Path:
     stem = answers.name.partition(".")[0] or answers.name
     names = (f"{stem}-{TASKS[task].folder}{f'-{n}' * (n > 1)}" for n in count(1))
     return next(place for name in names if not (place := answers.with_name(name)).exists())
-
-
-def unseen_types(session: LabellingSession) -> list[str]:
-    """Topics that no answer has, which stay topics of what is trained."""
-    counts = session.counts()
-    return [label for label in session.labels if not counts[label]] if session.manner.whole else []
-
-
-def training_command(
-    texts: Path, options: LabellingOptions, reading: DataOptions, session: LabellingSession, work: Background
-) -> str:
-    """Return the command that trains on the answers as the session read them; `reading` is how the texts were read."""
-    source, out = work.source, session.file.path
-    parts = work.context == "document" and options.sentences and holds_documents(texts, options.form, reading)
-    apart = work.context == "sentence" and not session.manner.whole and any(text.text for text in session.texts)
-    config = TASKS[source.task].config
-    how = {
-        "documents": texts if parts else None,
-        "context": "sentence" if apart and not options.sentences else None,
-        "pool_mentions": (source.pool_mentions and work.context == "document") or None,
-        "spelling": source.spelling or None,
-        "head": work.head if work.head != config.default_head else None,
-        "encoder": source.encoder if source.encoder != config().default_encoder() else None,
-        "types": tuple(unseen_types(session)) or None,
-    }
-    return command_line("fit", train=out, **how, **source.training, out=folder_beside(out, source.task))

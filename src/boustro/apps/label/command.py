@@ -47,19 +47,20 @@ class LabellingOptions:
     tagger: Model | None = None
     """Tagger folder to start from: its labels, its encoder, and its suggestions, which the answers correct."""
     out_tagger: Path | None = None
-    """Folder for the tagger or classifier, written at the end and whenever the page asks for it. Without it the page
-    saves one beside the answers."""
+    """Folder for the tagger or classifier that boustro fit makes of the answers, written at the end and whenever the
+    page asks for it. Without it the page writes one beside the answers."""
     context: Context = "document"
     """What the LMs read around a sentence: the text that it stands in, or nothing."""
     pool_mentions: bool = True
-    """With whole documents: also read each word by the mean vector of all its mentions in its document."""
+    """With whole documents: for suggestions also read each word by the mean vector of all its mentions in its
+    document."""
     spelling: bool = False
     """Read each word also by its letters, as a tagger with this option does. For LMs that have read little of the
     language."""
     head: str | None = None
-    """Head that "finish training" trains, by default the task's own: for entities mlp; with span they may be nested."""
+    """Kind of head of the model that is written, by default as for boustro fit; with span entities may be nested."""
     epochs: Count | None = None
-    """Passes over the answers when training is finished. By default as for boustro fit."""
+    """Passes over the answers when that is trained. By default as for boustro fit."""
     pool: Count = 4000
     """Most unanswered sentences to choose the next one from; more are read as these are answered."""
     port: Annotated[int, Range(0, 65535)] = 8080
@@ -90,7 +91,8 @@ def label(
             them are kept aside as gold.
         out: File of answers (JSON lines), which boustro fit reads. It is continued where it exists.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default that of --tagger, else for
-            entities starter-names and for topics starter-texts, which suggest before anything is labelled.
+            topics starter-texts, and for entities starter-names for suggestions and starter-large for the model that
+            is written.
         overwrite: Replace an existing folder at --out-tagger.
     """
     check_options(label, locals())
@@ -131,22 +133,26 @@ def _serve(
     examples = manner.examples(Path(options.train), reading) if options.train else ()
     file = held.enter_context(AnswerFile(out, manner.answer).open())
     file.read()
-    from boustro.apps.label.background import Background, allows_nested, choose_source, offered_labels, starting_labels
+    from boustro.apps.label import background
     from boustro.apps.label.session import LabellingSession
     from boustro.names import is_shipped
     from boustro.tasks.label_names import cut_names, parse_labels
     from boustro.text.languages import foreign_note, said, sentence_encoder
 
-    nested = options.head is not None and allows_nested(options.head)
+    nested = options.head is not None and background.allows_nested(options.head)
     means = parse_labels(options.labels) if options.labels else {}
     print_notices(Counter(cut_names(means)))
     noticed: dict[str, int] = {}
     if manner.whole and encoder is None:
         encoder, noticed = sentence_encoder(text.written for text in loaded)
-    source = choose_source(encoder, options, run, manner, examples, means)
-    labels = starting_labels(means, source)
+    further = (
+        background.documents_of(texts, loaded, options, manner, reading),
+        background.write_meanings(out, means, manner),
+    )
+    source = background.choose_source(encoder, options, run, manner, examples, means, *further)
+    labels = background.starting_labels(means, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
-    offered = [] if labels else offered_labels(source)
+    offered = [] if labels else background.offered_labels(source)
     english = is_shipped(source.encoder)
     note = foreign_note(text.written for text in loaded) if english else ""
     session = LabellingSession(loaded, file, labels, options.order, nested, manner, unit, offered, note, english)
@@ -158,21 +164,18 @@ def _serve(
         + (f", {session.resumed['elsewhere']:,} of them to other texts" * bool(session.resumed["elsewhere"])),
         file=sys.stderr,
     )
-    with Background(session, source, reading.text_column) as work:
-        _run_page(work, texts, out, options, reading, listening, listener)
+    with background.Background(session, source, options.out_tagger) as work:
+        _run_page(work, out, options, listening, listener)
 
 
-def _run_page(
-    work: Any, texts: Path, out: Path, options: LabellingOptions, reading: DataOptions, listening: Any, listener: Any
-) -> None:
+def _run_page(work: Any, out: Path, options: LabellingOptions, listening: Any, listener: Any) -> None:
     """Serve the page until it ends; then print how far it came, and how to go on."""
     from boustro.apps.label.app import LabellingApp
-    from boustro.apps.label.background import training_command
     from boustro.apps.serve import http
 
     session, token = work.session, secrets.token_urlsafe(18)
     page = f"{http.address_of(listener)}/#{token}"
-    app = LabellingApp(session, work, options.out_tagger).make(listening, token)
+    app = LabellingApp(session, work).make(listening, token)
     if options.browser:
         webbrowser.open(page)
     http.run_app(app, listening, listener, address=f"label at {page}")
@@ -180,18 +183,14 @@ def _run_page(
     if session.answers:
         if options.out_tagger:
             _save(work, options.out_tagger)
-        done = work.finished
-        if done and done.sentences == len(session.answers):
-            print(f"on the page: {session.manner.metric} {done.f1}", file=sys.stderr)
-        print(f"next: {training_command(texts, options, reading, session, work)}", file=sys.stderr)
+        print(f"next: {work.command}", file=sys.stderr)
 
 
 def _save(work: Any, folder: Path) -> None:
-    """The tagger at the end of a session; why there is none is said, and is no failure of the session."""
+    """Train at the end of a session; why that is not done is said, and is no failure of the session."""
     try:
-        work.wait_ready()  # a session that ends before its texts have been read
-        tagger, what = work.best_tagger()
-        tagger.save_pretrained(folder)
-        print(f"{folder}: a {type(tagger).__name__} ({what})", file=sys.stderr)
+        if not work.is_trained:
+            print(f"{folder}: training on the answers, as boustro fit does", file=sys.stderr)
+        print(f"{folder}: a {type((trained := work.train()).model).__name__} ({trained.head})", file=sys.stderr)
     except ValueError as error:
         print(f"{folder}: not written: {error}", file=sys.stderr)

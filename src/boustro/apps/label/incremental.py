@@ -22,7 +22,7 @@ Letters: N words of a sentence, d width, T types.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -260,17 +260,6 @@ class LiveTagger:
         b = best_scale(np.stack(means), np.array(kinds), LIVE_SCALES) if len(self.labels) > 1 else 1.0
         self.scales = Scales(a, b, float(_log_sum(b * np.concatenate(within)).mean()))
 
-    def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the tagger as a linear map to the scores of tags: weight (2 T + 1, d) and bias (2 T + 1,), float32."""
-        both = np.hstack([self.inside.weight, self.kinds.weight])  # (d + 1, T + 1)
-        offset = self.scales.offset
-        if offset is None:  # no scales have been chosen: that of the mean entity
-            means = np.concatenate([times(example.means, self.kinds.weight) for example in self.learned.values()])
-            offset = float(_log_sum(self.scales.kind * means).mean()) if len(means) else math.log(len(self.labels))
-        constant = replace(self.scales, offset=offset).tag_scores(BIAS * both[-1:, 0], BIAS * both[-1:, 1:])[0]
-        none = replace(self.scales, offset=0.0).tag_scores(both[:-1, 0] + 0.5, both[:-1, 1:])
-        return none.T.astype(np.float32), constant.astype(np.float32)
-
     def _given(self, example: LearnedAnswer) -> np.ndarray | float:
         return 0.0 if example.prior is None else np.hstack([example.prior[:, :1], self._padded(example.prior[:, 1:])])
 
@@ -377,13 +366,6 @@ class LiveTopics(LiveTagger):
             chosen = np.flatnonzero(row > 0.5) if self.several else [int(row.argmax())]
             answers.append(tuple(Entity(self.labels[n], 0, len(sentence), score=float(row[n])) for n in chosen))
         return answers
-
-    def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `probabilities` raises as a linear map of a text's vector: weight (T, d) and constant (T,),
-        float32."""
-        weight = self.kinds.weight[:, BY_ANSWERS] + self.scales.names * self.kinds.weight[:, BY_NAME]
-        constant = BIAS * weight[-1] - 0.5 * self.several
-        return (self.scales.kind * weight[:-1].T).astype(np.float32), (self.scales.kind * constant).astype(np.float32)
 
     def rescale(self, held_out: Mapping[int, np.ndarray], gold: Mapping[int, Sequence[Entity]]) -> None:
         if len(self.labels) < 2 or len(held_out) < FEWEST_TO_SCALE:

@@ -117,10 +117,10 @@ def read_whole(
 
 
 def holds_documents(path: Path, form: TextForm, options: DataOptions) -> bool:
-    """Return whether `boustro fit --documents` can read the file: lines of text, or JSON lines with a text."""
+    """Return whether `boustro fit --documents` can read the file: lines of text, or rows with a text."""
     kind, records, _ = _open(path, form, options)
     _, first = next(iter(records), ("", None))
-    return kind == "text" or (kind == "json" and isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
+    return kind == "text" or (isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
 
 
 def find_texts(sentences: Sequence[Sentence], wanted: Sequence[tuple[tuple[str, ...], str]]) -> list[int | None]:

@@ -118,11 +118,6 @@ class VectorReader:
         return all(stream.whole for stream in self.encoder.streams)
 
     @property
-    def mixes(self) -> list[tuple[int, LayerMix]]:
-        """Per stream the first layer that is used, and the average of it and the later ones."""
-        return list(zip(self._first_layer, self._mixes, strict=True))
-
-    @property
     def start(self) -> Start | None:
         """Return what an encoder with names knows, for vectors as they are read here; `None` for any other encoder."""
         at = next((number for number, stream in enumerate(self.encoder.streams) if stream.tells), None)
