@@ -49,6 +49,8 @@ TASK_OF = [
     ("a.csv", "text;label\nHi there;x\n", "classify"),
     ("a.csv", 'sep=^\ntext^label\n"Hi;\nthere"^x\n', "classify"),
     ("a.csv", "sentence,word,label\nIt rained.,It,x\nWe won.,We,y\n", "classify"),
+    ("a.csv", 'text,labels\nIt is late.,[]\nIt broke.,"[""x"", ""y""]"\n', "classify"),
+    ("a.csv", "text,labels\nIt is late.,[]\n", "tag"),
     ("a.jsonl", [{"text": "a", "label": 0}], "classify"),
     ("a.jsonl", [{"text": "a", "labels": ["x"]}], "classify"),
     ("a.jsonl", [{"text": "a", "labels": [[0, 1, "PER"]]}], "tag"),

@@ -250,3 +250,19 @@ def test_a_row_that_cannot_be_read_costs_no_other(file, name, broken, message):
     assert message in items[1999].problem and items[-1].value["text"] == "Bo."
     with pytest.raises(ValueError, match=message):
         [*DataFile(path).open(notes=[]).rows()]
+
+
+@pytest.mark.parametrize(
+    ("broken", "rest"),
+    [
+        ('1,"Anna said "no"\nto Bo Lind",x\n', ("3: too few cells behind line 2",)),
+        ('1,"Anna said "no\nand left"\nBo Lind,x\n', ("3: too few cells", "4: too few cells")),
+    ],
+)
+def test_what_is_left_of_a_row_with_wrong_quotes_is_no_row(file, broken, rest):
+    path = file("a.csv", f"id,text,label\n{broken}2,Eva left,y\n3,Max\n")
+    items = [*DataFile(path).open(notes=[]).items()]
+    problems = [item.problem for item in items if item.problem]
+    assert "a quoted cell goes on" in problems[0] and len(problems) == len(rest) + 1
+    assert all(message in problem for message, problem in zip(rest, problems[1:], strict=True))
+    assert [item.value["text"] for item in items if not item.problem] == ["Eva left", "Max"]

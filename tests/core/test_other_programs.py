@@ -13,6 +13,7 @@ import pytest
 from pyarrow import feather
 
 from boustro.tasks.data import read_data
+from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.rows import read_rows
 from boustro.text.columnar import Types, are_alike
@@ -46,6 +47,16 @@ def test_classes_of_a_data_set_have_their_names_in_its_files(tmp_path, form):
     types.add(opened)
     assert types.table([record for _, record in DataFile(path).open()]).column("label").to_pylist() == ["news", "rain"]
     assert not are_alike(opened.schema, opened.schema.with_metadata(None))
+
+
+def test_the_class_minus_one_is_no_label(tmp_path):
+    features = topics(["news", "rain"]).features
+    rows = {"text": ["Ada left.", "It rained.", "Hm."], "label": [0, 1, -1], "all": [None] * 3}
+    dataset = datasets.Dataset.from_dict(rows, features=features)
+    dataset.to_parquet(path := tmp_path / "a.parquet")
+    for data in (path, dataset, dataset.data.table):
+        texts = read_texts(data, DataOptions(unlabelled=True))
+        assert [text.label for text in texts] == ["news", "rain", None]
 
 
 def test_tags_of_a_parquet_file_are_those_of_its_data_set(tmp_path):

@@ -7,17 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boustro.tasks.answers import LabelSet
 from boustro.tasks.render import (
     COLOURS,
     INK,
     PAPER,
+    Shown,
     as_html,
+    as_mark,
     as_terminal,
     colours,
     css,
     css_class,
     html_head,
     in_brackets,
+    in_form,
     page_colours,
 )
 from boustro.tasks.tagger.entities import SpanLabelling
@@ -169,3 +173,16 @@ def test_a_page_of_tagged_text_says_how_wide_it_is_and_what_it_is():
     assert head.startswith("<!doctype html><html lang=")
     assert "<meta name=viewport content='width=device-width,initial-scale=1'>" in head
     assert "<title>a &lt;b&gt;.txt</title>" in head and css(["PER"]) in head
+
+
+def test_two_sets_of_labels_never_look_alike_and_each_label_has_its_colour():
+    one, two = ([as_mark(name, 0.9) for name in names] for names in (["Food, drink"], ["Food", "drink"]))
+    pages = [in_form(Shown({}, "Tea", said=said), "html") for said in (one, two)]
+    assert [re.findall(r'<mark class="(.*?)"', page) for page in pages] == [
+        [css_class(label.label) for label in said] for said in (one, two)
+    ]
+    assert bare(pages[0]) == "&quot;Food,drink&quot;Tea" and bare(pages[1]) == "Food,drinkTea"
+    terminal = [in_form(Shown({}, "Tea", said=said), "text", colour=True).plain for said in (one, two)]
+    assert terminal[0].startswith('"Food, drink"') and terminal[1].startswith("Food Food, drink drink")
+    sets = [LabelSet(names, names, dict.fromkeys(names, 0.9)) for names in (["Food, drink"], ["Food", "drink"])]
+    assert [str(each) for each in sets] == ['"Food, drink"', "Food, drink"]

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from boustro.tasks.render import as_paragraph, shown_score, word_entities
+from boustro.tasks.render import as_paragraph, in_a_row, shown_score, word_entities
 from boustro.types import NO_LABEL, Entity, short_score
 
 Input = TypeVar("Input")
@@ -161,7 +161,7 @@ class LabelSet(tuple[Any, ...]):
         return tuple(self), self.names, self.probabilities
 
     def __str__(self) -> str:
-        return ", ".join(self.names) or NO_LABEL
+        return in_a_row(self.names)
 
     def __repr__(self) -> str:
         return f"LabelSet({tuple(self)!r})"

@@ -29,7 +29,7 @@ from boustro.heads.options import HiddenOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
 from boustro.heads.words import FEW_TEXTS, MODEL_ARRAYS, WORD_FOLDS, WordModel, average, choose_weights, fit_each
 from boustro.names import SHIPPED_TABLE
-from boustro.options import OptionError, Share, check_options, quote_value
+from boustro.options import OptionError, Share, check_options
 from boustro.output import as_json
 from boustro.store import Artefact, write_file
 from boustro.tasks import TOOL_FORMATS
@@ -42,7 +42,7 @@ from boustro.tasks.folds import num_different
 from boustro.tasks.inputs import TextInputs
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
-from boustro.tasks.render import Shown, as_mark, shown_number, shown_score
+from boustro.tasks.render import Shown, as_mark, in_a_row, shown_number, shown_score
 from boustro.types import NO_LABEL, Sentence, short_score
 
 MOST_FEW = 32
@@ -159,12 +159,11 @@ class Classifier(Task[str, Label]):
     def shown(self, answer: InputAnswer[str]) -> Shown:
         label = self.result(answer)
         names = label.names if (several := isinstance(label, LabelSet)) else (label.label,)
-        label_shown = as_mark(", ".join(map(quote_value, names)) or NO_LABEL, label.score)
         return Shown(
             {"text": answer.input},
             answer.input,
-            label=label_shown,
-            cells=(label_shown.label, shown_score(label.score)),
+            said=[as_mark(name or NO_LABEL, label.probabilities.get(name, label.score)) for name in names or [""]],
+            cells=(in_a_row(filter(None, names)), shown_score(label.score)),
             labels={name: label.probabilities[name] for name in names if name},
             several=several,
         )

@@ -125,7 +125,8 @@ def _pair(record: Any, where: str, notes: list[Note], fields: Fields) -> TextPai
     label = plain_value(next((record[key] for key in fields.gold if key in record), None))
     if not is_label(label):
         names = " or ".join(map(repr, fields.gold))
-        raise ValueError(f"{where}: the label under {names} is {shorten(label)}; expected a name, a number or a bool")
+        said = f"{where}: the label under {names} is {shorten(label)}; expected a name, a number or a bool"
+        raise ValueError(said + "; label it, or remove it" * (label in (None, "")))
     if isinstance(label, bool):  # named as JSON writes it
         return replace(pair, label=TypedLabel(label, str(label).lower()))
     return replace(pair, label=tidy_label(label, where, notes))

@@ -248,5 +248,5 @@ class RelationClassifier(Task[Any, Label]):
         relation, (record, example) = self.result(answer), answer.input
         ends = [(example.places[start][0], example.places[end - 1][1]) for start, end in example.marks]
         marks = [Entity(name, start, end) for name, (start, end) in zip(PLACES, ends, strict=True)]
-        label, cells = as_mark(relation.label, relation.score), (relation.label, shown_score(relation.score))
-        return Shown(record, example.text, marks, label, cells=cells)
+        said, cells = [as_mark(relation.label, relation.score)], (relation.label, shown_score(relation.score))
+        return Shown(record, example.text, marks, said, cells=cells)

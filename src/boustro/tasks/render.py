@@ -20,10 +20,11 @@ from itertools import accumulate
 from typing import Any, TypeVar
 
 from boustro.heads.factored import ALIASES, aliases
+from boustro.options import quote_value
 from boustro.output import as_json
 from boustro.tasks import TOOL_FORMATS
 from boustro.text.words import apart, join_words
-from boustro.types import Entity
+from boustro.types import NO_LABEL, Entity
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ class Shown:
         given: The input by its names, which the record follows in JSON lines.
         text: The text that was asked about; `None` where nothing is marked in any form.
         marks: What is marked in it.
-        label: What the answer says of the whole text.
+        said: What the answer says of the whole text, one label or several.
         title: What stands above the text.
         cells: What stands before the text on a line, with tabs between.
         labels: Those of the text with their probabilities, for labelling tools; `None` where these want the marks.
@@ -48,7 +49,7 @@ class Shown:
     given: Mapping[str, Any]
     text: str | None = None
     marks: Sequence[Entity] = ()
-    label: Entity | None = None
+    said: Sequence[Entity] = ()
     title: str = ""
     cells: Sequence[str] = ()
     labels: Mapping[str, float] | None = None
@@ -92,19 +93,32 @@ def in_form(shown: Shown, form: str, colour: bool = False) -> Any:
         if shown.labels is None:
             return TOOLS[form].suggest(shown.text, entities=shown.marks)
         return TOOLS[form].suggest(shown.text, labels=shown.labels, several=shown.several)
-    label = shown.label
+    label, marks = _in_a_row(shown.said)
     if form == "html":
         text = as_html(shown.text, shown.marks)
         if shown.title:
             return f"<p><b>{as_html(shown.title, [])}</b><br>{text}</p>"
-        return f"<p dir=auto>{as_html(label.label, [label])} {text}</p>" if label else f"<p dir=auto>{text}</p>"
+        return f"<p dir=auto>{as_html(label, marks)} {text}</p>" if marks else f"<p dir=auto>{text}</p>"
     if not colour:
         return "\t".join([*shown.cells, shown.title or in_brackets(shown.text, shown.marks)])
-    if label is None:
+    if not marks:
         return as_terminal(shown.text, shown.marks)
     if shown.marks:
-        return as_terminal(shown.text, shown.marks).append(f"  {label.label}", style="bold")
-    return as_terminal(label.label, [label]).append(f"  {shown.text}", style="default")
+        return as_terminal(shown.text, shown.marks).append(f"  {label}", style="bold")
+    return as_terminal(label, marks).append(f"  {shown.text}", style="default")
+
+
+def in_a_row(names: Iterable[str]) -> str:
+    """Return the names of labels as one text, in which two sets of them never look alike: `"Food, drink"` is one."""
+    return ", ".join(map(quote_value, names)) or NO_LABEL
+
+
+def _in_a_row(labels: Sequence[Entity]) -> tuple[str, list[Entity]]:
+    """Return the names of labels as one text, and the labels as marks over their names in it."""
+    ends = list(accumulate(len(quote_value(label.label)) + 2 for label in labels))
+    starts = [0, *ends]
+    placed = [replace(e, start=start, end=end - 2) for e, start, end in zip(labels, starts, ends, strict=False)]
+    return in_a_row(label.label for label in labels), placed
 
 
 PAPER, INK = ("#ffffff", "#14171b"), ("#1b1f24", "#e6e9ed")

@@ -60,7 +60,8 @@ def with_classes(features: dict[str, Any]) -> dict[str, Any]:
 
 
 def name_classes(record: dict[str, Any], classes: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with the names of classes for their numbers; a number without a name stays."""
+    """Return a record with the names of classes for their numbers, none for -1, by which `datasets` has a missing one;
+    another number without a name stays."""
     return record | {key: _name(record[key], feature) for key, feature in classes.items() if key in record}
 
 
@@ -69,7 +70,7 @@ def _name(value: Any, feature: Any) -> Any:
         return None
     names, parts, item = _parts(feature)
     if names is not None:
-        return names[value] if isinstance(value, int) and 0 <= value < len(names) else value
+        return names[value] if isinstance(value, int) and 0 <= value < len(names) else None if value == -1 else value
     if isinstance(value, dict):
         return {key: _name(part, parts.get(key)) for key, part in value.items()}
     return [_name(part, item) for part in value] if isinstance(value, list) and item is not None else value

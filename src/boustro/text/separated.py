@@ -9,7 +9,8 @@ follows the rule and shows it: some row fits the columns in no other way, or, wh
 quoted cell holds a doubled quote or all cells are quoted.
 
 A file is read line by line, one with quotes between tabs twice; a stream of those is held. Line ends within a cell stay
-as they are. Where a row is against the rule, the line that it begins on is an error, and the next one begins a row.
+as they are. Where a row is against the rule, the line that it begins on is an error, and the next one begins a row; a
+row behind it that has too few cells is what is left of it, and an error too.
 """
 
 import re
@@ -228,6 +229,7 @@ class Separated:
     def _by_quotes(self, lines: Iterable[EndedLine]) -> Iterator[CellRow]:
         """Rows by RFC 4180; behind one that is against it, the next line begins a row."""
         unread, waiting, taken = iter(lines), deque[EndedLine](), list[EndedLine]()
+        num_columns = broken = 0
 
         def take() -> EndedLine | None:
             line = waiting.popleft() if waiting else next(unread, None)
@@ -237,10 +239,19 @@ class Separated:
 
         while (first := take()) is not None:
             try:
-                yield self._row(first, take)
+                row = self._row(first, take)
+                num_columns = num_columns or (0 if row.is_blank else len(row.cells))
+                if broken and len(row.cells) < num_columns and not row.is_blank:
+                    # the rest of a cell would stand in the first columns, where redaction keeps what it does not read
+                    what = f"too few cells behind line {broken}, whose quotes are wrong, so they may be the rest of it"
+                    row = row._replace(problem=f"{self.path}:{row.line}: {what}; {QUOTE_RULE}")
+                elif not row.is_blank:
+                    broken = 0
             except ValueError as error:
-                yield CellRow(first.number, (first.line,), (False,), first.end, str(error))
+                row = CellRow(first.number, (first.line,), (False,), first.end, str(error))
+                broken = broken if first.problem else first.number
                 waiting.extendleft(reversed(taken[1:]))
+            yield row
             taken.clear()
 
     def _row(self, first: EndedLine, take: Callable[[], EndedLine | None]) -> CellRow:

@@ -65,4 +65,4 @@ class Agreement(Task[Any, Label]):
 
     def shown(self, answer: InputAnswer[Any]) -> Shown:
         record, said = answer.input.record, self.result(answer)
-        return Shown(record, record["text"], label=as_mark(said.label, said.score), cells=(said.label,))
+        return Shown(record, record["text"], said=[as_mark(said.label, said.score)], cells=(said.label,))

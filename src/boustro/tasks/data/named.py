@@ -25,7 +25,7 @@ from boustro.choose import suggestion
 from boustro.errors import say_found
 from boustro.given import as_list, as_text, plain_value
 from boustro.options import OptionError, option_words
-from boustro.tasks import DEFAULT_TASK, LABEL_KEY, PAIR_KEYS, TASKS, TEXT_KEYS, Fields
+from boustro.tasks import DEFAULT_TASK, LABEL_KEY, LABELS_KEY, PAIR_KEYS, TASKS, TEXT_KEYS, Fields
 from boustro.tasks.data.reading import (
     ABOUT,
     ACCEPT,
@@ -45,7 +45,7 @@ from boustro.tasks.data.reading import (
 )
 from boustro.tasks.data.units import Offsets
 from boustro.text.columns import LOOKED_AT
-from boustro.text.files import DataFile
+from boustro.text.files import DataFile, Rows
 
 T = TypeVar("T")
 Named = Iterable[tuple[str, Any]]
@@ -319,7 +319,7 @@ def guess_task(
         rows = file.open()
         if rows.form != "json" and not rows.is_table:
             return named
-        found = [dict.fromkeys(filter(None, rows.keys), "1")] if rows.is_table else file.first()
+        found = _looked_at(rows) if rows.is_table else file.first()
         if rows.form == "json":
             from boustro.tasks.data.annotations import guess_wanted, tool_of
 
@@ -341,6 +341,17 @@ def guess_task(
         return named
     records = [record for record in records if isinstance(record, Mapping)]
     return next((name for name in others if any(map(TASKS[name].suits, records))), named)
+
+
+def _looked_at(rows: Rows) -> list[dict[str, Any]]:
+    """Return the columns of a table with a value in each, and, of its first rows, the lists that stand under `labels`
+    alone: what it is for is seen by its names."""
+    from boustro.tasks.data.texts import listed
+
+    named: dict[str, Any] = dict.fromkeys(filter(None, rows.keys), "1")
+    if LABELS_KEY not in named:
+        return [named]
+    return [named | {LABELS_KEY: listed(row[LABELS_KEY])} for _, row in islice(rows.rows(), LOOKED_AT)]
 
 
 def _first_of(records: Sequence[Any]) -> Mapping[str, Any]:
