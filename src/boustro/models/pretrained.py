@@ -17,6 +17,7 @@ The final norm of a causal LM: transformers' last layer comes after it, the last
 """
 
 import re
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,6 +97,11 @@ def first_position(config: Any) -> int:
     return config.pad_token_id + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
 
 
+# transformers loads by functions that it replaces for all threads meanwhile, such as the one that ties a head: two
+# loads at once put them back in the wrong order, and no later model has its head.
+ONE_AT_A_TIME = threading.RLock()
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Within it transformers logs errors only, and shows no progress bars."""
@@ -123,7 +129,7 @@ def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = No
     folder, file = source(name_or_path)
     packed = packed_weights(folder)
     try:
-        with quiet():
+        with ONE_AT_A_TIME, quiet():
             if packed is None:
                 model, told = make.from_pretrained(folder, output_loading_info=True, **options, **file)
             else:
