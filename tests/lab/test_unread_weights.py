@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
@@ -253,3 +255,24 @@ def test_a_pointer_in_a_folder_of_ours_is_named(tmp_path):
 def test_a_pointer_that_is_not_needed_is_no_obstacle(lm):
     (lm / "pytorch_model.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
     load_encoder(str(lm))
+
+
+def test_one_model_is_loaded_at_a_time(tiny_lm):
+    """Two threads would put back in the wrong order what transformers replaces while it loads."""
+    inside, most = [], []
+
+    class Slow:
+        @classmethod
+        def from_pretrained(cls, *given, **named):
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.05)
+            inside.pop()
+            return AutoModel.from_pretrained(*given, **named)
+
+    threads = [Thread(target=load_pretrained, args=(Slow, str(tiny_lm("llama")))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1, 1, 1]
