@@ -264,7 +264,7 @@ def test_texts_in_another_language_are_read_by_the_encoder_that_knows_them(insta
     assert Classifier.from_labels(labels, english).plan.reader.spec == "starter-texts"
     data = tmp_path / "a.jsonl"
     data.write_text("".join(f"{json.dumps({'text': t, 'label': n})}\n" for t, n in zip(texts, labels, strict=True)))
-    for found, said in ((installed[1], "languages reads them"), (None, "pip install 'boustro[languages]'")):
+    for found, said in ((installed[1], "languages reads such texts"), (None, "pip install 'boustro[languages]'")):
         place(found)
         assert main(["fit", "--train", str(data), "--out", str(tmp_path / "n"), "--overwrite"]) == 0
         assert capsys.readouterr().err.count(said) == 1
