@@ -185,4 +185,4 @@ def duration(seconds: float) -> str:
     for unit, length in (("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"about {seconds / length:,.{0 if seconds >= 10 * length else 1}f} {unit}"
-    return f"about {seconds:,.0f} seconds"
+    return f"about {count_of(round(seconds), 'seconds')}"

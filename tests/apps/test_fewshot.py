@@ -1,6 +1,7 @@
 """`boustro fewshot`: every point is what `fit` gives on its draw, trained alone or together; the paper's search."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -12,6 +13,7 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.compare.comparison import RATES, Comparison
+from boustro.apps.studies.compare.report import REPORT, trained_system, used_system
 from boustro.apps.studies.core.draws import draw_all, paper_draw, short_types, types_of
 from boustro.encoders.extended import SPELLING, SPELLING_WIDTH, spell
 from boustro.heads.registry import HEADS
@@ -43,6 +45,26 @@ def study(tiny_lm, tmp_path_factory):
     arguments += ["--epochs", "12", "--lr", "0.01", "--hidden", "16", "--no-cache", "--out", str(folder / "out")]
     assert main(arguments) == 0
     return arguments, folder / "out"
+
+
+def test_the_smallest_k_within_the_interval_of_the_best_is_recommended(study, tiny_pair, tmp_path, capsys):
+    """Not the largest, where two sentences tell all; `fit` of all examples gets the head of the largest."""
+    rows = [(["So", "Ada", verb, "."], ["O", "B-PER", "O", "O"]) for verb in "left came sang fell rose sat ran".split()]
+    (tmp_path / "data.conll").write_text(format_conll(rows), "utf-8")
+    given = ["fewshot", "--encoders", tiny_pair, "--heads", "ridge", "--shots", "2,4,6", "--seeds", "2", "--no-cache"]
+    given += [word for name in ("--train", "--dev") for word in (name, str(tmp_path / "data.conll"))]
+    assert main([*given, "--out", str(tmp_path / "out")]) == 0
+    easy, told = read(tmp_path / "out"), capsys.readouterr().out
+    assert [s["dev"]["mean"] for s in easy["systems"]] == [100, 100, 100] and easy["best"] == "K=2"
+    assert "K=2 has the best score." in told
+    some, shown = read(study[1]), (study[1] / "report.html").read_text("utf-8")
+    worse, *_ = (s["dev"]["mean"] for s in some["systems"])
+    assert some["best"].endswith("K=2") and some["enough"]["points"] == pytest.approx(100 - worse)
+    assert re.search(r"K=2 is the smallest K within the interval of the best, K=64 \(\+1\d\.\d points, 95%", shown)
+    assert (used_system(some)["head"], trained_system(some)["head"]) == ("ridge", "mlp")
+    best = next(s["name"] for s in some["systems"] if s["shots"] == 64)
+    said = REPORT.summary({**some, "best": best, "enough": {"best_shots": 64}})
+    assert said.endswith("K=64 has the best score, and every smaller K is below its interval.")
 
 
 def data_of(arguments):

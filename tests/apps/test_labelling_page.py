@@ -596,7 +596,7 @@ def test_nothing_is_wider_than_the_window(opened, tmp_path, width):
         assert page.run(CUT) == []
 
 
-@pytest.mark.parametrize("note", ["", "1 of 1 texts look <b>German</b>"])
+@pytest.mark.parametrize("note", ["", "1 text looks <b>German</b>"])
 def test_the_page_says_that_a_language_is_not_read(opened, tmp_path, note):
     with session_at(tmp_path / "answers.jsonl", note=note) as session:
         page = opened(session)

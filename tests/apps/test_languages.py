@@ -49,14 +49,14 @@ def test_predict_redact_and_streams_say_once_that_they_do_not_read_a_language(tm
         assert capsys.readouterr().err.count(f"note: 1 {said}") == 1
     assert main(["predict", "starter-names", str(tmp_path / "e.txt")]) == 0
     assert main(["predict", "starter-names", str(tmp_path / "a.txt"), "--live"]) == 0
-    assert capsys.readouterr().err.count("look German") == 1
+    assert capsys.readouterr().err.count("looks German") == 1
     tagger = boustro.load("starter-names")
-    with pytest.warns(UserWarning, match="1 of 1 texts look German"):
+    with pytest.warns(UserWarning, match="1 text looks German; the package's models read English"):
         tagger.predict(GERMAN)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tagger.predict([GERMAN])  # it has been said
-    with pytest.warns(UserWarning, match="look German"):
+    with pytest.warns(UserWarning, match="looks? German"):
         redactor = Redactor(boustro.load("starter-names"))
         redactor.feed(GERMAN)
         redactor.end()
@@ -97,7 +97,7 @@ def test_a_folder_that_learned_from_a_language_says_nothing_of_it(tmp_path, how)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         boustro.load(tmp_path / "m").predict([GERMAN])
-    with pytest.warns(UserWarning, match="look French"):
+    with pytest.warns(UserWarning, match="1 text looks French"):
         boustro.load(tmp_path / "m").predict(["Je ne suis pas content de cette livraison."])
 
 
@@ -244,7 +244,9 @@ def test_texts_in_another_language_are_read_by_the_encoder_that_knows_them(insta
     place, _, _ = installed
     texts, labels = [GERMAN, "Das Paket ist nicht da und ich warte."], ["gut", "schlecht"]
     english = ["The box broke and I am sad.", "It is here and it works."]
-    with pytest.warns(UserWarning, match="2 of 2 texts look German; languages reads them, in place of starter-texts"):
+    with pytest.warns(
+        UserWarning, match="2 of 2 texts look German; languages reads such texts, in place of starter-texts"
+    ):
         model = Classifier(cache=False).fit(texts, labels)
     assert model.plan.reader.spec == "languages"
     with warnings.catch_warnings():
@@ -257,12 +259,12 @@ def test_texts_in_another_language_are_read_by_the_encoder_that_knows_them(insta
     assert boustro.load(tmp_path / "m").plan.reader.spec == "languages"
     alone = Classifier.from_labels(labels, texts)
     assert alone.plan.reader.spec == "languages" and any(
-        "languages reads them" in what for what in alone.record["notices"]
+        "languages reads such texts" in what for what in alone.record["notices"]
     )
     assert Classifier.from_labels(labels, english).plan.reader.spec == "starter-texts"
     data = tmp_path / "a.jsonl"
     data.write_text("".join(f"{json.dumps({'text': t, 'label': n})}\n" for t, n in zip(texts, labels, strict=True)))
-    for found, said in ((installed[1], "languages reads them"), (None, "pip install 'boustro[languages]'")):
+    for found, said in ((installed[1], "languages reads such texts"), (None, "pip install 'boustro[languages]'")):
         place(found)
         assert main(["fit", "--train", str(data), "--out", str(tmp_path / "n"), "--overwrite"]) == 0
         assert capsys.readouterr().err.count(said) == 1
@@ -300,7 +302,7 @@ def tagger_of_many(installed, tmp_path, monkeypatch):
 
 def test_redact_reads_another_language_by_the_tagger_that_knows_it(tagger_of_many, tmp_path, capsys, monkeypatch):
     place, package = tagger_of_many
-    switched = "look German; languages-names reads them, in place of starter-names"
+    switched = " German; languages-names reads such texts, in place of starter-names"
     (tmp_path / "a.txt").write_text(f"{GERMAN}\nThe box was broken.\n")
     (tmp_path / "a.csv").write_text(f"number,status,text\nA1,open,{GERMAN}\nA2,open,{GERMAN}\n")
     (tmp_path / "a.json").write_text(json.dumps([{"id": "a", "as": ["open"] * 20, "text": GERMAN}]))

@@ -90,14 +90,14 @@ def test_a_point_is_what_fit_gives_on_its_draw(study, tiny_pair):
 def test_more_examples_than_there_are_is_noticed(given, tmp_path):
     assert main(["100" if word == "2,6" else word for word in given("qa", tmp_path / "a")]) == 0
     results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))
-    assert "K = 100: there are 8 training examples only" in results["notices"]
+    assert "K = 100: only 8 training examples" in results["notices"]
 
 
 def test_a_draw_from_which_nothing_can_be_learned_is_named(given, tmp_path, capsys):
     words = given("similarity", tmp_path / "a")
     words[words.index("2,6")] = "1,6"
     assert main(words) == 1
-    assert "draw 1 of 1 examples" in capsys.readouterr().err
+    assert "draw 1, of 1 example:" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,26 @@ from boustro.text.words import split_text
 from boustro.types import Sentence
 from labelled import DATA, INPUTS, RECORDS, rows, small
 from served import same
+
+SAMPLE = files("boustro") / "data" / "sample"
+ALONE = "the names of the labels alone, on the same sentences: "
+
+
+@pytest.mark.parametrize("kind", ["messages", "orders"])
+def test_fit_says_what_the_names_of_types_score_on_the_same_sentences(kind, tmp_path, capsys):
+    """Where they are as good as labels, and where labels are worth something."""
+    train, dev, out = (str(path) for path in (SAMPLE / f"{kind}.jsonl", SAMPLE / f"dev-{kind}.jsonl", tmp_path / "out"))
+    words = ["fit", "--train", train, "--head", "ridge", "--out", out, "--overwrite"]
+    told = []
+    for more in (["--dev", dev, "--json", "-"], ["--dev", dev], []):
+        assert main([*words, *more]) == 0
+        told.append(capsys.readouterr().out)
+        shown = [line for line in told[-1].splitlines() if line.startswith(ALONE)]
+        assert "--json" in more or f"- {shown[0]}\n" in (tmp_path / "out" / "README.md").read_text("utf-8")
+    scores, alone = json.loads(told[0]), boustro.Tagger.from_labels(boustro.load(out).types).evaluate(dev).f1
+    assert scores["names"] == pytest.approx(alone, abs=0.01) and f"{ALONE}{alone:.1f}" in told[1]
+    assert (scores["names"] >= 90) if kind == "messages" else (scores["names"] + 50 < scores["f1"])
+    assert told[2].splitlines()[1].startswith(ALONE)
 
 
 def test_heads_of_one_task_have_the_same_defaults_or_are_not_trained_at_once():

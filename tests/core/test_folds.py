@@ -50,7 +50,7 @@ def test_documents_stay_together_also_where_there_are_fewer_than_parts():
     assert kin(alone).divided == "sentences of one document"
     ((kept, left),) = left_out(kin(own + sentences(*(f"x{n} y{n}" for n in range(12)))), 1, 1)
     assert len(kept) + len(left) == 30 and len(left) == 6
-    with pytest.raises(ValueError, match="1 training examples cannot be parted"):
+    with pytest.raises(ValueError, match="1 training example cannot be parted"):
         list(left_out(kin(own[:1]), 3, 1))
 
 
@@ -393,7 +393,7 @@ def test_it_takes_no_longer_than_it_may(tiny_pair, monkeypatch):
     assert told["five"]["parts"] == 5 and told["five"]["examples"] == 16
     assert told["one"]["parts"] == 1 and 3 <= told["one"]["examples"] <= 4
     assert [*format_estimate(told["none"], "sentences")] == [
-        "no cross-validation: it would take about 1 seconds, and may take 1; give it more with --cross-validate"
+        "no cross-validation: it would take about 1 second, and may take 1; give it more with --cross-validate"
     ]
 
 

@@ -71,6 +71,14 @@ def test_few_labels_never_harm_what_types_are_called():
     assert "types_by_name" not in asked.record
 
 
+@pytest.mark.parametrize("names", [["T1", "class_b"], ["MISC"]])
+def test_names_that_say_nothing_score_nothing(names):
+    texts = [f"{who} saw {place}." for who, place in (("Ada", "Oslo"), ("Bo", "Lima"), ("Cy", "Rome"))]
+    labelled = [[(text.split()[0], names[0]), (text.split()[2][:-1], names[-1])] for text in texts]
+    record = Tagger(head="ridge").fit(texts, labelled, dev=(texts, labelled)).record
+    assert record["dev_scores"] and "dev_names" not in record
+
+
 def test_a_folder_answers_as_what_was_saved(tagger, tmp_path):
     tagger.save(tmp_path / "types")
     opened = Tagger.from_pretrained(tmp_path / "types")

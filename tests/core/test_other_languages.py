@@ -82,7 +82,7 @@ def test_names_alone_answer_none_in_another_language(monkeypatch):
     beside = Classifier.from_labels(names, [*english, *[GERMAN, "Wo ist mein Geld geblieben?", "என் பார்சல் எங்கே?"] * 9])
     assert beside.record["unlabelled"] == len(english)
     assert (alone.fitted.head.body.weight == beside.fitted.head.body.weight).all()
-    with pytest.warns(UserWarning, match="1 of 13 texts look German; they have no label"):
+    with pytest.warns(UserWarning, match="1 of 13 texts look German; such texts have no label"):
         answers = beside.predict([*english, GERMAN])
     assert (answers[-1].label, answers[-1].score) == ("", 0.0)
     assert all(answer.label for answer in answers[1:6])

@@ -180,6 +180,11 @@ class Reader:
         """Whether the LMs are in memory."""
         return bool(self.opened.lms)
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether words are read by more than the encoder."""
+        return self.memory is not None or self.widening != Widening()
+
     def _with(self, **changed: Any) -> Self:
         """Another reader over the same LMs."""
         return replace(self, **{"opened": OpenEncoders(self.opened.lms), **changed})

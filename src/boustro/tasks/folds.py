@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from boustro.errors import count_of
 from boustro.heads.inputs import Kinship, join
 from boustro.text.duplicates import compared, number_alike
 
@@ -129,9 +130,8 @@ def left_out(kinship: Kinship, num_folds: int, seed: int) -> Iterator[tuple[np.n
     """
     groups = kinship.groups
     if len(groups) < 2:
-        raise TooFew(
-            f"{len(groups)} training examples cannot be parted, and what was asked for needs parts that are left out"
-        )
+        few = count_of(len(groups), "training examples")
+        raise TooFew(f"{few} cannot be parted, and what was asked for needs parts that are left out")
     sizes = np.bincount(groups)
     loads = np.bincount(groups, ~kinship.strayed).astype(np.int64) * (len(groups) + 1) + sizes
     parts = min(FIFTH if num_folds == 1 else num_folds, len(sizes))

@@ -58,10 +58,7 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
     """Return the card as Markdown, from a folder's config.json and manifest; `name` as in `write_card`."""
     from jinja2 import Environment, FileSystemLoader
 
-    from boustro.tasks.fitting.estimate import (  # with torch, which opening a folder of the Hub does without
-        KEY,
-        format_estimate,
-    )
+    from boustro.tasks.fitting.estimate import tell_beside  # with torch, which opening a folder of the Hub lacks
 
     record, task, made_by = config["record"], TASKS[config["task"]], manifest["made_by"]
     environment = Environment(  # no HTML: what stands in a cell is escaped by the template
@@ -69,7 +66,6 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
     )
     environment.filters |= {"cell": _cell, "json": as_json, "number": "{:,}".format, "file": _file}
     types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
-    judged = record.get(KEY)
     return environment.get_template("card.md.jinja").render(
         config=config,
         record=record,
@@ -81,7 +77,7 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
         variable=task.folder.replace("-", "_"),
         is_local=bool(local_models(config)),
         scores=score_table(record["dev_scores"]) if record.get("dev_scores") else [],
-        judged=format_estimate(judged, task.examples) if judged else (),
+        judged=tell_beside(record, task.examples),
         settings={**config["config"], **config["head_options"]},
         command=shlex.join(made_by["command"]).replace("`", "'").replace("\n", " "),
         versions=made_by["versions"],

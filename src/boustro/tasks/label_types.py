@@ -102,8 +102,16 @@ class DescribedStates:
             save_file(arrays, folder / STATES_FILE)
 
 
-def from_types(kind: type[OwnTagger], labels: Iterable[Any] | Mapping[Any, str], device: str | None) -> OwnTagger:
-    """Make a tagger of a class; for the arguments and for errors see `Tagger.from_labels`."""
+def from_types(
+    kind: type[OwnTagger],
+    labels: Iterable[Any] | Mapping[Any, str],
+    device: str | None,
+    reader: "Encoder | None" = None,
+) -> OwnTagger:
+    """Make a tagger of a class; for the arguments and for errors see `Tagger.from_labels`.
+
+    `reader` is `starter-large` where it is open already, whatever layers it keeps.
+    """
     from boustro.encoders.spec import load_encoder
 
     means = given_labels(labels)
@@ -114,13 +122,14 @@ def from_types(kind: type[OwnTagger], labels: Iterable[Any] | Mapping[Any, str],
     if not said:
         raise ValueError(f"the names {', '.join(means)} say nothing of what they mean; describe them: {DESCRIBED}")
     plan = make_plan(kind, LARGE, "ridge", layers="last", device=device)
-    reader = plan.reader.encoder()
+    reader = reader or plan.reader.encoder()
     texts = load_encoder(SHIPPED_SENTENCES, reads="text", device=device, cache=False)
     kinds = [own for stream in reader.streams for own, _ in stream.tells if own != "O"]
     said |= {own: own for own in kinds if not any(own in kind_names(name) for name in said)}
     said = dict(sorted(said.items()))  # as the head has its types
     labelling = NamedTypes("named", factored_tags([*said]), [own for own in said if own not in means])
-    streams = [replace(stream, components=None).shape for stream in reader.streams]  # all of each is read
+    # Of each stream the last layer is read, and all of it.
+    streams = [replace(stream, num_layers=1, components=None).shape for stream in reader.streams]
     head = make_head("ridge", plan.head_options, streams, labelling.labels)
     assert isinstance(head, RidgeTagger)
     yielding = plain_kinds(texts, means.keys() & said.keys()) - means.keys()

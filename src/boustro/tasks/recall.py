@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from boustro.errors import count_of
 from boustro.heads.span import FoundSpan, GoldSpan
 from boustro.store import Artefact, write_file
 from boustro.tasks.answers import Answer
@@ -63,8 +64,8 @@ class RecallPromise:
         k = math.floor((1 - recall) * (n + 1) + ROUNDING)
         if k < 1:
             raise ValueError(
-                f"a recall of {recall:g} cannot be promised from the {n} entities of the development set; it takes "
-                f"{math.ceil((1 - ROUNDING) / (1 - recall) - 1)} or more"
+                f"a recall of {recall:g} cannot be promised from the {count_of(n, 'entities')} of the development "
+                f"set; it takes {math.ceil((1 - ROUNDING) / (1 - recall) - 1)} or more"
             )
         if self.probabilities[k - 1] <= 0:
             missed = float((self.probabilities <= 0).mean())

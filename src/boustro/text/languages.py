@@ -123,7 +123,7 @@ ADVICE = (
     f"{INSTALL}, another multilingual LM or a pair of your own (see: boustro help languages)"
 )
 UNANSWERED = (
-    "they have no label, since the package's models read English, and names alone say nothing of them; "
+    "such texts have no label, since the package's models read English, and names alone say nothing of them; "
     f"{INSTALL} reads them, none=0 (--none 0) labels all, and about 60 labels in that language help (see: boustro help "
     "languages)"
 )
@@ -279,10 +279,11 @@ class ForeignTexts:
             return {}
         name, count = self._counts.most_common(1)[0]
         advice = self._advice if languages_file() is None else self._advice.replace(BY_PIP, "")
+        texts = f"of {self._num:,} texts" if self._num > 1 else "texts"
         if name == OTHER_LANGUAGE:
-            return {f"of {self._num:,} texts are not in English; {advice}": self._counts.total()}
+            return {f"{texts} are not in English; {advice}": self._counts.total()}
         others = f", and {self._counts.total() - count:,} another language" if self._counts.total() > count else ""
-        return {f"of {self._num:,} texts look {name}{others}; {advice}": count}
+        return {f"{texts} look {name}{others}; {advice}": count}
 
     @property
     def note(self) -> str:
@@ -322,6 +323,6 @@ def names_tagger(texts: Iterable[str]) -> tuple[str, dict[str, int]]:
 
 def _suited(texts: Iterable[str], ours: str, other: str, advice: str) -> tuple[str, dict[str, int]]:
     installed = languages_file() is not None
-    found = ForeignTexts(advice=f"{other} reads them, in place of {ours}" if installed else advice)
+    found = ForeignTexts(advice=f"{other} reads such texts, in place of {ours}" if installed else advice)
     found.add(texts)
     return other if installed and found.notices else ours, found.notices

@@ -118,7 +118,7 @@ class Growing:
                 self.save()
         except OSError as error:
             self.give_up()  # what is on the disk is known after it
-            kept = f"{self._saved.rows:,} rows {RESUME_ADVICE}" if self._saved.rows else "nothing is kept"
+            kept = count_of(self._saved.rows, f"rows {RESUME_ADVICE}") if self._saved.rows else "nothing is kept"
             raise OSError(error.errno, f"{error.strerror}; {kept}", self.files[0].name) from error
 
     def begin(self) -> None:

@@ -83,7 +83,8 @@ def check(
     shown = "\n".join(line for report in reports for line in _lines(report))
     give([asdict(report) for report in reports], json, lambda: print(shown), indent=1)
     if unread := [report.file for report in reports if report.error is not None]:
-        raise ValueError(f"{len(unread)} of {len(reports)} cannot be read: {', '.join(unread)}")
+        which = f"{len(unread)} of {len(reports)} cannot be read: {', '.join(unread)}"
+        raise ValueError(which if len(reports) > 1 else f"{unread[0]} cannot be read")
 
 
 def report_files(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from boustro.errors import count_of
 from boustro.heads.options import HeadOptions
 from boustro.names import FAST, LARGE
 from boustro.options import (
@@ -131,7 +132,8 @@ def _print_cost(plan: Any, data: Sequence[Sequence[Any]]) -> None:
         seconds = words / words_per_second(encoder, read[0])
         where = f"{words * encoder.bytes_per_word / 2**20:,.1f} MB in memory"
     print(
-        f"{reader.spec}: {words:,} words to read, {encoder.bytes_per_word:,} bytes each; {where}, {duration(seconds)}"
+        f"{reader.spec}: {count_of(words, 'words')} to read, {encoder.bytes_per_word:,} bytes each; {where}, "
+        f"{duration(seconds)}"
     )
 
 
@@ -167,15 +169,18 @@ def _say_fitted(task: str, model: Any, out: Path) -> None:
 
 
 def _give_scores(record: Mapping[str, Any], json: Path | None, examples: str) -> None:
-    """The scores on the development set, or what cross-validation says where there is none."""
-    from boustro.tasks.fitting.estimate import KEY, format_estimate
+    """The scores on the development set, or what cross-validation says where there is none; beside both what the names
+    of labels alone score."""
+    from boustro.tasks.fitting.estimate import DEV_NAMES, KEY, tell_beside
 
+    told = [*tell_beside(record, examples)]
     if scores := record["dev_scores"]:
         scores = scores | ({"calibration": facts} if (facts := record["dev_calibration"]) else {})
-        give(scores, json, lambda: _print_scores(scores), indent=1)
+        scores = scores | ({"names": record[DEV_NAMES]} if DEV_NAMES in record else {})
+        give(scores, json, lambda: print(_scores_text(scores), *told, sep="\n"), indent=1)
     elif facts := record.get(KEY):
         place = sys.stderr if "why_not" in facts else sys.stdout  # a reason is no result
-        give({KEY: facts}, json, lambda: print(*format_estimate(facts, examples), sep="\n", file=place), indent=1)
+        give({KEY: facts}, json, lambda: print(*told, sep="\n", file=place), indent=1)
 
 
 def evaluate(
@@ -217,15 +222,17 @@ def evaluate(
         errors = calibration(model.fitted, examples, answers, again)
         scores |= {"calibration": errors} if errors else {}
         print_notices(model.notices(cached=True))
-        give(scores, json, lambda: _print_scores(scores), indent=1)
+        give(scores, json, lambda: print(_scores_text(scores)), indent=1)
 
 
-def _print_scores(scores: Mapping[str, Any]) -> None:
+def _scores_text(scores: Mapping[str, Any]) -> str:
+    """Return a table, and what stands beside its scores."""
     from boustro.metrics.score import score_text
 
-    print(score_text(scores))
+    lines = [score_text(scores)]
     if (label := scores["signature"].get("no_relation")) is not None:
-        print(f"no relation        {label}")
+        lines.append(f"no relation        {label}")
     if errors := scores.get("calibration"):
         before = f" ({errors['error_before']:.3f} without its temperature)" if "error_before" in errors else ""
-        print(f"calibration error  {errors['error']:.3f}{before}")
+        lines.append(f"calibration error  {errors['error']:.3f}{before}")
+    return "\n".join(lines)

@@ -23,6 +23,7 @@ from boustro.apps.label.background import Background
 from boustro.apps.label.curve import session_curve
 from boustro.apps.label.session import LabellingSession, Stale
 from boustro.apps.serve.http import PAGE_HEADERS, Guard, HttpOptions, Refused, make_app, read_body
+from boustro.errors import count_of
 from boustro.metrics.spans import entity_keys, score_entities
 from boustro.tasks.render import css, css_class
 from boustro.text.words import apart, join_words
@@ -222,7 +223,7 @@ class LabellingApp:
             )
         with self.session.lock:
             path, notes = self.session.file.export_conll([*self.session.answers.values()])
-        left = f"; {len(notes)} overlapping entities are not in it" if notes else ""
+        left = f"; {count_of(len(notes), 'entities that overlap others are not in it')}" if notes else ""
         return {"message": f"wrote {path}{left}"}
 
 

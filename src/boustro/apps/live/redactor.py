@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol
 
 from boustro.apps.live.masks import OF_NAMES, Masks, Region, merged, name_parts
 from boustro.choose import lazy, suggestion
+from boustro.errors import count_of
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError
 from boustro.store import MANIFEST, Artefact
@@ -59,7 +60,8 @@ class WordCount:
         return self.masked / self.words if self.words else 0.0
 
     def __str__(self) -> str:
-        return f"{self.masked:,} of {self.words:,} words ({self.share:.1%}) are masked"
+        are = "is" if self.words == 1 else "are"
+        return f"{self.masked:,} of {count_of(self.words, 'words')} ({self.share:.1%}) {are} masked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from boustro.apps.serve.http import DRAIN_BYTES, Refused, ServeLimits, as_refused, drain
 from boustro.apps.serve.models import Served
+from boustro.errors import count_of
 from boustro.output import as_json
 
 TRACED = 8  # frames of a failure that the log has
@@ -110,7 +111,7 @@ class Bounds:
             await self.app(scope, receive, send)
             return
         if self.open >= self.limits.requests:
-            message = f"{self.open} requests are being answered; come back a little later"
+            message = f"{count_of(self.open, 'requests are being answered')}; come back a little later"
             await drain(receive)
             await Refused(429, "too_many_requests", message, Retry_After="1").response()(scope, receive, send)
             return

@@ -92,5 +92,5 @@ def _copy(sample: Traversable, folder: Path) -> None:
     for path, content in contents.items():
         write_file(path, content)
     print(f"{folder}: {', '.join(sorted(path.name for path in contents))}", file=sys.stderr)
-    said = command_line("label", folder / "messages.txt", labels=("PERSON", "PLACE"), out="labelled.jsonl")
+    said = command_line("label", folder / "orders.txt", labels=("PRODUCT", "ORDER", "DELAY"), out="labelled.jsonl")
     print(f"next: {said}", file=sys.stderr)

@@ -12,14 +12,25 @@ from typing import Any
 
 import numpy as np
 
+from boustro.heads.factored import kind_names
 from boustro.heads.options import FEW_EXAMPLES
 from boustro.heads.registry import head_class, head_kind
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import AUTO
-from boustro.tasks.fitting.estimate import BY_NAMES, CHOICE, FEWEST, KEY, PARTS, answers_left_out, estimate
+from boustro.tasks.fitting.estimate import (
+    BY_NAMES,
+    CHOICE,
+    FEWEST,
+    KEY,
+    PARTS,
+    answers_left_out,
+    dev_names,
+    estimate,
+    score_by_names,
+)
 from boustro.tasks.fitting.training import begin_training, fit_head, with_head
 from boustro.tasks.folds import num_different
-from boustro.tasks.plan import Examples, Fitted, Plan, TrainingSet
+from boustro.tasks.plan import Examples, Fitted, Plan, Then, TrainingSet
 
 CHOICE_SECONDS = 120.0
 """Seconds that a further kind of head may take to be tried."""
@@ -33,7 +44,8 @@ def fit_best(plan: Plan[Any], head: str | None, given: Examples, seed: int, seco
     and has the estimate that may take `seconds`, 0 for none."""
     plans = plans_to_choose(plan, head)
     choice = choose_head(plans, given, seed)
-    then = [partial(estimate, seconds=seconds, heads=choice.heads)] if seconds else []
+    then: list[Then] = [partial(estimate, seconds=seconds, heads=choice.heads)] if seconds else []
+    then += [partial(dev_names, given.dev)] if given.dev else []
     fitted = fit_head(choice.plan, given, seed, then)
     fitted = replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
     return fitted if len(plans) < 2 or given.dev or given.weak else _by_names(fitted, given, choice.score)
@@ -144,13 +156,14 @@ def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
     train = [example for example in given.train if example.is_labelled]
     if num_different(train, FEW_EXAMPLES) >= FEW_EXAMPLES:
         return fitted
-    if (known := fitted.labelling.known_by_names(fitted)) is None:
+    if all(len(kind_names(name)) > 1 for name in fitted.labelling.types):  # where a ridge head begins
         return fitted
-    units = fitted.labelling.units
-    by_names = round(units.score(train, known.answers(known.outputs(train, cached=False), train)), 1)
+    if (found := score_by_names(fitted, None, train, fitted.inputs(train, cached=True))) is None:
+        return fitted
+    by_names, known = round(found, 1), fitted.labelling.known_by_names(fitted)
     if by_names < learned:
         return replace(fitted, record=fitted.record | {BY_NAMES: by_names})
-    why = f"as good as what was learned ({units.metric}: {by_names} beside {learned:.1f})"
+    why = f"as good as what was learned ({fitted.labelling.units.metric}: {by_names} beside {learned:.1f})"
     told = f"head: what the types are called, which is {why}; --head takes another"
     own = {
         name: known.record[name] for name in ("head_parameters", "layer_weights", "losses", "best_epoch", "dev_curve")

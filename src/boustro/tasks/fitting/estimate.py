@@ -11,7 +11,7 @@ It follows a training: what the encoder has read is read once, and heads train i
 longer than it may, one fifth is left out once; where that would too, there is no estimate. A head that learned four
 fifths is a little worse than the one that is kept, which learned all. The kind of head that is kept is chosen by all
 parts, so its own answers there would be too good. Beside the score of labels of texts stands that of
-TF-IDF on the same parts.
+TF-IDF on the same parts, and beside each score that of the names of labels alone, where they are known by them.
 
 Sources: Stone 1974 (cross-validation); `metrics.significance` (intervals).
 """
@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from boustro.heads.inputs import Kinship
+from boustro.errors import count_of
+from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
 from boustro.heads.options import FEW_EXAMPLES
-from boustro.heads.training import pool_all, predict_inputs
+from boustro.heads.training import predict_inputs
 from boustro.metrics.significance import Drawn, bootstrap, difference, interval, interval_text, signed
 from boustro.tasks.answers import Answer
 from boustro.tasks.fitting.training import train_companions, train_on_parts, with_head
@@ -34,16 +35,16 @@ from boustro.tasks.folds import drawn_together, num_different
 from boustro.tasks.plan import Fitted, Plan, TrainingSet
 from boustro.types import Sentence
 
-KEY, CHOICE, BY_NAMES = "cross_validation", "head_choice", "types_by_name"
-"""Keys in the record of a model: the estimate, how the kind of head was chosen, and what the names of types score."""
+KEY, CHOICE, BY_NAMES, DEV_NAMES = "cross_validation", "head_choice", "types_by_name", "dev_names"
+"""Keys in the record of a model: the estimate, how the kind of head was chosen, and what the names of labels alone
+score, on few training examples and on the development set."""
 PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
 FEWEST, ROUGH = 10, 30
 """Different examples, below which nothing is said, and documents or different texts, below which an interval is a rough
 one."""
-TOO_LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more with --cross-validate"
-ONE_PART = (
-    "one of five parts was left out, once: all five would take about {:.0f} seconds; give it more with --cross-validate"
-)
+TOO_LONG = "it would take about {}, and may take {:.0f}; give it more with --cross-validate"
+ONE_PART = "one of five parts was left out, once: all five would take about {}; give it more with --cross-validate"
+NAMES_ALONE = "the names of the labels alone, on the same {}: {:.1f}"
 LITTLE = 2.0
 """Points that are hardly worth the labels."""
 
@@ -110,7 +111,7 @@ def estimate(
     if (different := num_different(data.gold, FEWEST)) < FEWEST:
         return {KEY: {"why_not": f"it needs {FEWEST} different examples, and has {different}"}}
     if chosen is None:
-        return {KEY: {"why_not": TOO_LONG.format(needed[1], seconds)}}
+        return {KEY: {"why_not": TOO_LONG.format(count_of(round(needed[1]), "seconds"), seconds)}}
     try:
         return {KEY: _judged(fitted, data, heads, chosen) | cut}
     except ValueError as why:
@@ -138,12 +139,27 @@ def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chose
         sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
     facts = _facts(fitted, drawn, sizes)
     facts |= {"examples": len(tested), "parts": len(parts), "groups": int(groups.max()) + 1}
-    return facts | {"divided": data.kin().divided, **_by_words(fitted, data, parts)}
+    names = score_by_names(fitted, data.named, tested, data.inputs.select(np.array(sorted(answers))))
+    facts |= {"divided": data.kin().divided, **_by_words(fitted, data, parts)}
+    return facts if names is None else facts | {"names": _rounded(names)}
+
+
+def dev_names(dev: Sequence[Any], fitted: Fitted, data: TrainingSet, _: float) -> dict[str, float]:
+    """Return what the names of labels alone score on a development set, for the record of what was trained with it."""
+    score = None if data.dev is None else score_by_names(fitted, data.named, dev, data.dev.inputs)
+    return {} if score is None else {DEV_NAMES: _rounded(score)}
+
+
+def score_by_names(
+    fitted: Fitted, named: NamedLabels | None, examples: Sequence[Any], inputs: HeadInputs
+) -> float | None:
+    """Return what the names of labels alone score on examples with these features; see `Labelling.answers_by_names`."""
+    answers = fitted.labelling.answers_by_names(fitted, named, examples, inputs)
+    return None if answers is None else fitted.labelling.units.score(examples, answers)
 
 
 def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
-    """Return the scores of TF-IDF and logistic regression on the same parts, and of the names of labels alone, where a
-    whole text has labels."""
+    """Return the score of TF-IDF and logistic regression on the same parts, where a whole text has labels."""
     from boustro.heads.words import fit_words
     from boustro.tasks.labellings.texts import TextLabelling
 
@@ -157,14 +173,7 @@ def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarra
         ids, texts = labelling.ids([data.gold[n] for n in kept]), [data.gold[n].words for n in kept]
         scores = fit_words(texts, ids, len(labelling.labels)).scores([data.gold[n].words for n in left])
         read |= {n: labelling.read(row, data.gold[n]) for n, row in zip(left.tolist(), scores, strict=True)}
-    found = {"words": _rounded(units.score(gold, [read[n] for n in tested]))}
-    if fitted.head.takes_names and data.named is not None:
-        named, head = data.named, fitted.head
-        texts = None if named.unlabelled is None else pool_all(head, named.unlabelled)
-        pooled = pool_all(head, data.inputs.select(np.array(tested)))
-        scores = head.scores_by_name(pooled, (pool_all(head, named.inputs), named.labels), texts)
-        found["names"] = _rounded(units.score(gold, [labelling.read(*one) for one in zip(scores, gold, strict=True)]))
-    return found
+    return {"words": _rounded(units.score(gold, [read[n] for n in tested]))}
 
 
 def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int]) -> dict[str, Any]:
@@ -187,8 +196,17 @@ def _gap(first: Drawn, second: Drawn) -> dict[str, float]:
     return {name: _rounded(getattr(gap, name)) for name in ("points", "low", "high")}
 
 
+def tell_beside(record: Mapping[str, Any], examples: str) -> Iterator[str]:
+    """Say what a record holds beside scores on a development set, in sentences: the estimate where there is none, else
+    what the names of labels alone score. `examples` is what the task calls its examples."""
+    if facts := record.get(KEY):
+        yield from format_estimate(facts, examples)
+    elif (names := record.get(DEV_NAMES)) is not None:
+        yield NAMES_ALONE.format(examples, names)
+
+
 def format_estimate(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
-    """Say what a record holds of the estimate, in sentences; `examples` is what the task calls its examples."""
+    """Say what a record holds of the estimate, in sentences."""
     if why := facts.get("why_not"):
         yield f"no cross-validation: {why}"
         return
@@ -205,9 +223,9 @@ def format_estimate(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
     if (words := facts.get("words")) is not None:
         yield f"TF-IDF and logistic regression on the same parts: {words:.1f}"
     if (names := facts.get("names")) is not None:
-        yield f"the names of the labels alone, on the same {examples}: {names:.1f}"
+        yield NAMES_ALONE.format(examples, names)
     if (cut := facts.get("cut")) is not None:
-        yield ONE_PART.format(cut)
+        yield ONE_PART.format(count_of(cut, "seconds"))
     if divided := facts.get("divided"):
         yield f"{divided} stood on both sides, since nothing else was left to part, so this is more than new texts give"
     yield f"learned from {learned}"

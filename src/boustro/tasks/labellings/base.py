@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from boustro.choose import lazy
-from boustro.heads.inputs import Targets
+from boustro.heads.inputs import HeadInputs, NamedLabels, Targets
 from boustro.heads.options import HeadOptions
 from boustro.tasks.answers import Answer
 from boustro.text.words import apart
@@ -222,7 +222,14 @@ class Labelling(ABC):
 
     def known_by_names(self, fitted: Any) -> Any:
         """Return what knows the labels of a trained model by their names, without learning; `None` where nothing
-        does, or where the model begins there."""
+        does, or where they say nothing."""
+        return None
+
+    def answers_by_names(
+        self, fitted: Any, named: NamedLabels | None, examples: Sequence[Any], inputs: HeadInputs
+    ) -> list[Answer] | None:
+        """Return what the names of a trained model's labels alone answer for examples, by their features; `None` as for
+        `known_by_names`. `named` is what a head has learned from them."""
         return None
 
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from boustro.heads.inputs import Targets
+from boustro.heads.inputs import HeadInputs, NamedLabels, Targets
 from boustro.heads.options import ClassOptions, HeadOptions
 from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
 from boustro.tasks.answers import Answer, Label, LabelSet
@@ -116,6 +116,19 @@ class TextLabelling(Labelling):
 
     def gold_labels(self, examples: Sequence[Any]) -> list[str]:
         return [s.label for s in examples if s.label is not None]
+
+    def answers_by_names(
+        self, fitted: Any, named: NamedLabels | None, examples: Sequence[Any], inputs: HeadInputs
+    ) -> list[Answer] | None:
+        if named is None:
+            return None
+        from boustro.heads.training import pool_all
+
+        head, alone = fitted.head, copy.copy(self)
+        alone.least = None  # it is of the head's scores
+        texts = None if named.unlabelled is None else pool_all(head, named.unlabelled)
+        scores = head.scores_by_name(pool_all(head, inputs), (pool_all(head, named.inputs), named.labels), texts)
+        return [alone.read(*each) for each in zip(scores, examples, strict=True)]
 
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
         known = {*self.labels, ""}

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boustro.heads.factored import aliases, kind_names
-from boustro.heads.inputs import Targets
+from boustro.heads.factored import aliases
+from boustro.heads.inputs import HeadInputs, NamedLabels, Targets
 from boustro.heads.options import HeadOptions, TagOptions
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, parse_tag
 from boustro.names import LARGE
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import BARE, Scheme, encode_tags, to_bio
+from boustro.tasks.labellings import says_nothing
 from boustro.tasks.labellings.base import Labelling, Units
 from boustro.tasks.tagger.entities import EntityLabelling
 from boustro.text.languages import IN_NAMES, MISSED_NAMES, TITLES, small_words
@@ -48,14 +49,24 @@ class TagLabelling(EntityLabelling):
         return cls(options.tag_scheme, ["O", *sorted(tags - {"O"})])
 
     def known_by_names(self, fitted: Any) -> Any:
-        begins_there = all(len(kind_names(name)) > 1 for name in self.types)  # a ridge head begins at the kinds
-        if type(self) is not TagLabelling or fitted.plan.reader.spec != LARGE or begins_there:
+        reader = fitted.plan.reader
+        if type(self) is not TagLabelling or reader.spec != LARGE or reader.is_wide:
+            return None
+        if all(map(says_nothing, self.types)):
             return None
         from boustro.tasks.label_types import from_types
 
-        with suppress(ValueError):  # names that say nothing
-            return from_types(fitted.plan.task, self.types, fitted.plan.reader.device).fitted
+        with suppress(ValueError):  # two that are read alike
+            return from_types(fitted.plan.task, self.types, reader.device, reader.encoder(cached=True)).fitted
         return None
+
+    def answers_by_names(
+        self, fitted: Any, named: NamedLabels | None, examples: Sequence[Any], inputs: HeadInputs
+    ) -> list[Answer] | None:
+        if (known := self.known_by_names(fitted)) is None:
+            return None
+        last = [stream[:, -1:] for stream in inputs.streams]
+        return known.answers(known.head.outputs(HeadInputs(last, inputs.lengths, inputs.parts)), examples)
 
     @property
     def types(self) -> tuple[str, ...]:

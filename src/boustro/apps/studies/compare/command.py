@@ -170,9 +170,9 @@ def _run(
 def _best(results: dict[str, Any], data: StudyData, given: dict[str, Any]) -> str:
     """Return the command that trains the system to use on all of the training data, with the options that were
     given."""
-    from boustro.apps.studies.compare.report import used_system
+    from boustro.apps.studies.compare.report import trained_system
 
-    best = used_system(results)
+    best = trained_system(results)
     others = {name: value for name, value in (given | best["variant"]).items() if name != SHOTS}
     chosen = {"encoder": best["encoder"], "head": best["head"], "train": data.train, "dev": data.dev, "out": "MODEL"}
     return command_line("fit", **(others | chosen))

@@ -31,6 +31,7 @@ from boustro.apps.studies.core.systems import SHOTS, System, find_name, name_sys
 from boustro.encoders.base import Encoder
 from boustro.encoders.cache import PROBE_SENTENCES, num_words
 from boustro.encoders.spec import Spec
+from boustro.errors import count_of
 from boustro.lab.pretrain.progress import PeakMemory
 from boustro.metrics.significance import entity_counts
 from boustro.metrics.spans import score_entities
@@ -166,7 +167,8 @@ class Comparison(Grid):
                 model.fit(self.taught(system.shots, seed), seed=seed)
         except ValueError as error:
             drawn = len(self.draws[system.shots][seed - 1])
-            raise ValueError(f"draw {seed} of {drawn} examples: {error}; if that is by chance, take more") from error
+            drew = f"draw {seed}, of {count_of(drawn, 'examples')}"
+            raise ValueError(f"{drew}: {error}; if that is by chance, take more") from error
 
     def _trained(self, system: System) -> list[Fitted]:
         """Return the models of all seeds, or the best of the search; kept until those of another system are asked

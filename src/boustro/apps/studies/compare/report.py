@@ -17,6 +17,8 @@ from boustro.apps.studies.compare.mistakes import confident, confusions, mistake
 from boustro.apps.studies.report import StudyReport, StudyResults, data_blocks, made, numbers
 from boustro.apps.studies.report.blocks import Details, Figure, Prose, ReportBlock, Section, Table, TableCell
 from boustro.apps.studies.report.charts import score_dots
+from boustro.errors import count_of
+from boustro.metrics.significance import interval_text, signed
 from boustro.output import console
 
 MANY_COLUMNS = 10  # a table with more columns is wider than a page, and is folded
@@ -89,6 +91,13 @@ def used_system(results: StudyResults) -> Mapping[str, Any]:
     return min((best, rival), key=_parameters) if rival and _are_equal(rival) else best
 
 
+def trained_system(results: StudyResults) -> Mapping[str, Any]:
+    """Return the system to use for all of the training data: with several K that of the largest."""
+    most = max(s["shots"] or 0 for s in results["systems"])
+    best = next((s for s in results["systems"] if s["shots"] == most and s["to_best"] is None), None)
+    return used_system({**results, "best": best["name"]} if best else results)
+
+
 def _first_two(results: StudyResults) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
     """Return the best system on dev and the nearest other one, which may be as good, where there is any."""
     best = next(s for s in results["systems"] if s["name"] == results["best"])
@@ -101,7 +110,24 @@ def _are_equal(rival: Mapping[str, Any]) -> bool:
 
 
 def summary(results: StudyResults) -> str:
-    """Return the best system on dev, what it does, and whether its lead over the nearest other one is real."""
+    """Return the best system on dev, what it does, and whether its lead over the nearest other one is real; of several
+    K why it is this one."""
+    return f"{_system_to_use(results)}{_enough(results)}"
+
+
+def _enough(results: StudyResults) -> str:
+    """Return a sentence on the smallest K that is as good as the best for all that is known."""
+    if (enough := results.get("enough")) is None:
+        return ""
+    shots, most = _first_two(results)[0]["shots"], enough["best_shots"]
+    if "points" not in enough:
+        least = shots == min(s["shots"] for s in results["systems"])
+        return f" K={shots} has the best score{'' if least else ', and every smaller K is below its interval'}."
+    gap = f"{signed(enough['points'])} points, {interval_text(enough['low'], enough['high'], signs=True)}"
+    return f" K={shots} is the smallest K within the interval of the best, K={most} ({gap})."
+
+
+def _system_to_use(results: StudyResults) -> str:
     judged = results["judged_on"]
     total = results["data"][judged]["entities" if results["task"]["has_spans"] else "examples"]
     best, rival = _first_two(results)
@@ -163,7 +189,7 @@ def comparison_section(results: StudyResults) -> Section:
     if min(there) != max(there):
         seeds = f"{min(there)} to {max(there)} of {results['seeds']} seeds"
     varied = "; ".join(f"{name} ({', '.join(map(str, values))})" for name, values in results["varied"].items())
-    texts = [f"{len(systems)} systems, {seeds} each, scored on {judged}."]
+    texts = [f"{count_of(len(systems), 'systems')}, {seeds}{' each' * (len(systems) > 1)}, scored on {judged}."]
     texts += [f"What differs: {varied}."] if varied else []
     if "draws" in results:
         texts.append(DRAWN)

@@ -3,16 +3,17 @@
 Everything but `cost` (measured times) follows from data, settings and seeds: a study that was killed and continued
 gives the same bytes. The best system is selected on dev, also where scores are reported on test; it comes first, and
 the others by their score on dev. Counts are summed over
-a system's seeds, means and standard deviations are over the seeds' scores. Where cells are missing, a system is summed
-over the seeds it has, and two systems are compared over the seeds they share. A difference is reliable where its
-p-value, with Holm's correction for the whole table, is below 0.05; with one seed none is.
+a system's seeds, means and standard deviations are over the seeds' scores. With several K the best system is that of
+the smallest K that is within the interval of the best (`_enough`). Where cells are missing, a system is summed over the
+seeds it has, and two systems are compared over the seeds they share. A difference is reliable where its p-value, with
+Holm's correction for the whole table, is below 0.05; with one seed none is.
 """
 
 import json
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
         systems.append({**facts, **_splits(answers, training, units)})
     names = [s["name"] for s in systems]
     bests = _bests(systems)
-    best = bests[max(range(len(systems)), key=lambda i: finished[i].system.shots or 0)]
+    best, enough = _enough(finished, sorted({*bests}), grid)
     base = best if grid.reference is None else find_name(grid.reference, names)
     at = {(s["line"], s["shots"]): i for i, s in enumerate(systems)}
     bases = [at.get((systems[base]["line"], s["shots"]), i) for i, s in enumerate(systems)]
@@ -124,6 +125,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     return {
         "seeds": grid.seeds,
         "best": names[best],
+        **enough,
         "reference": names[base],
         "varied": {name: values for name, values in settings.items() if len(values) > 1},
         "notices": [
@@ -288,6 +290,25 @@ def _bests(systems: Sequence[Mapping[str, Any]]) -> list[int]:
         means = [statistics.fmean(v for s, v in dev[i].items() if s in (shared or dev[i])) for i in indices]
         best[shots] = indices[int(np.argmax(means))]
     return [best[s["shots"]] for s in systems]
+
+
+def _enough(finished: Sequence[FinishedSystem], bests: Sequence[int], grid: "Comparison") -> tuple[int, dict[str, Any]]:
+    """Choose among the best systems of each K that of the smallest K whose score on dev is within the 95% interval of
+    the best of them; and say what the best has more."""
+    bests = sorted(bests, key=lambda i: finished[i].system.shots or 0)
+    if len(bests) == 1:
+        return bests[0], {}
+    dev, units = grid.data()["dev"], grid.units
+    words, gold = [units.words(s) for s in dev], [units.gold(s) for s in dev]
+    answered = [replace(finished[i], judged="dev", words=words, gold=gold).answers() for i in bests]
+    counted = [np.stack([each.values for each in answers]) for answers in answered]
+    drawn = bootstrap(units.statistic, counted, [finished[i].seeds for i in bests], groups=drawn_together(dev))
+    top = max(range(len(bests)), key=lambda n: float(drawn[n].scores.mean()))
+    gaps = [difference(one, drawn[top]) for one in drawn]
+    chosen = next(n for n, gap in enumerate(gaps) if n == top or (gap is not None and gap.low <= 0))
+    gap = gaps[chosen]
+    more = {} if chosen == top or gap is None else asdict(gap)
+    return bests[chosen], {"enough": {"best_shots": finished[bests[top]].system.shots, **more}}
 
 
 def correct_gaps(gaps: Sequence[Difference | None]) -> list[dict[str, Any] | None]:

@@ -21,6 +21,7 @@ from boustro.apps.studies.core.systems import System
 from boustro.apps.studies.report import StudyReport
 from boustro.encoders.base import Encoder
 from boustro.encoders.spec import Spec
+from boustro.errors import count_of
 from boustro.output import DEFAULT_RUN, RunOptions
 from boustro.store import fingerprint
 from boustro.tasks import TASKS
@@ -91,10 +92,10 @@ class Grid(Cells):
         """Of what there is too little in the training set, for notices."""
         for shots, (draw, *_) in self.draws.items():
             if self.drawing == "own" and shots > len(self.train):
-                yield f"K = {shots}: there are {len(self.train):,} training examples only"
+                yield f"K = {shots}: only {count_of(len(self.train), 'training examples')}"
             short = short_types(self.train, draw, shots) if self.drawing != "own" else {}
             for label, count in short.items():
-                yield f"K = {shots}: only {count} sentences contain {label} and can be drawn"
+                yield f"K = {shots}: only {count_of(count, f'sentences that have {label}')}"
 
     @property
     def judged_on(self) -> str:

@@ -12,6 +12,7 @@ from boustro.apps.studies.core.grid import Grid
 from boustro.apps.studies.core.options import StudyRun
 from boustro.encoders.cache import features_to_write, num_words, words_per_second
 from boustro.encoders.spec import Spec
+from boustro.errors import count_of
 from boustro.features.reader import distinct_sentences
 from boustro.lab.pretrain.progress import PeakMemory
 from boustro.output import as_json, check_output, console, duration, give, only_errors
@@ -146,7 +147,7 @@ def plan_cells(study: Grid, out: Path) -> dict[str, Any]:
 def describe_plan(plan: dict[str, Any]) -> str:
     """Return the plan as text."""
     known, of = plan["cells"]["known"], plan["cells"]["of"]
-    lines = [f"{of} cells: {known} known, {of - known} to compute"]
+    lines = [f"{count_of(of, 'cells')}: {known} known, {of - known} to compute"]
     for row in plan["systems"]:
         if row["missing"]:
             each = row["train_seconds"] / row["missing"]

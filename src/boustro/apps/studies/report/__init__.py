@@ -11,6 +11,7 @@ from typing import Any
 
 from boustro.apps.studies.report.blocks import Code, Details, Prose, ReportBlock, Section, Table, to_markdown
 from boustro.apps.studies.report.page import render_page
+from boustro.errors import count_of
 
 StudyResults = Mapping[str, Any]
 
@@ -52,7 +53,9 @@ def data_blocks(results: StudyResults) -> list[ReportBlock]:
     table = Table("The data", ["", "file", *counted.values()], rows)
     blocks: list[ReportBlock] = [table, Code(results["command"])]
     if results["missing"]:
-        blocks.append(Details(f"{len(results['missing'])} cells are missing", [Prose("; ".join(results["missing"]))]))
+        blocks.append(
+            Details(count_of(len(results["missing"]), "cells are missing"), [Prose("; ".join(results["missing"]))])
+        )
     return blocks
 
 

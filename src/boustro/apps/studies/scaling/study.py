@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from boustro.apps.studies.core.cells import CELL_FORMAT, Cell, Cells, is_complete
 from boustro.apps.studies.scaling.command import ScalingOptions
 from boustro.apps.studies.scaling.curve import FinishedRun, fit_curve, refusal
+from boustro.errors import count_of
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.shards import Shards
 from boustro.output import duration
@@ -116,7 +117,7 @@ def plan_grid(study: ScalingStudy, out: Path) -> dict[str, Any]:
 def describe_grid(plan: dict[str, Any]) -> str:
     """Return the plan as text."""
     known, missing = (sum(row[name] for row in plan["runs"]) for name in ("known", "missing"))
-    lines = [f"{known + missing} cells: {known} known, {missing} to compute"]
+    lines = [f"{count_of(known + missing, 'cells')}: {known} known, {missing} to compute"]
     for row in plan["runs"]:
         if row["missing"]:
             speed = row.get("pieces_per_second")
