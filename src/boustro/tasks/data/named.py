@@ -346,12 +346,12 @@ def guess_task(
 def _looked_at(rows: Rows) -> list[dict[str, Any]]:
     """Return the columns of a table with a value in each, and, of its first rows, the lists that stand under `labels`
     alone: what it is for is seen by its names."""
-    from boustro.tasks.data.texts import listed
+    from boustro.tasks.data.texts import label_list
 
     named: dict[str, Any] = dict.fromkeys(filter(None, rows.keys), "1")
     if LABELS_KEY not in named:
         return [named]
-    return [named | {LABELS_KEY: listed(row[LABELS_KEY])} for _, row in islice(rows.rows(), LOOKED_AT)]
+    return [named | {LABELS_KEY: label_list(row[LABELS_KEY])} for _, row in islice(rows.rows(), LOOKED_AT)]
 
 
 def _first_of(records: Sequence[Any]) -> Mapping[str, Any]:

@@ -192,8 +192,10 @@ def _gold_sentence(record: Any, where: str, notes: list[Note], fields: Fields, u
 def _with_labels(
     sentence: Sentence, record: Mapping[str, Any], where: str, notes: list[Note], unlabelled: Unlabelled
 ) -> Sentence:
-    label = listed(record.get(LABEL_KEY))
-    several = label if isinstance(label, (list, tuple)) else listed(record.get(LABELS_KEY)) if label is None else None
+    label = label_list(record.get(LABEL_KEY))
+    several = (
+        label if isinstance(label, (list, tuple)) else label_list(record.get(LABELS_KEY)) if label is None else None
+    )
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
     nothing = is_missing(label) or (isinstance(label, str) and not label.strip())
@@ -220,7 +222,7 @@ TEXTS = {
 }
 
 
-def listed(value: Any) -> Any:
+def label_list(value: Any) -> Any:
     """Return the labels of a cell of a table, which has several as JSON: `["Food, drink", "late"]`; else the value."""
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         with contextlib.suppress(ValueError, RecursionError):
