@@ -14,7 +14,7 @@ from boustro.heads.registry import make_head
 from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.texts import read_meanings
 from boustro.tasks.fitting.estimate import format_estimate
-from boustro.tasks.label_names import TOO_FEW, cut_names, given_labels, parse_labels
+from boustro.tasks.label_names import TOO_FEW, doubtful_names, given_labels, parse_labels
 from boustro.tasks.labellings import readable, says_nothing
 from conftest import ROOT
 
@@ -292,7 +292,7 @@ def test_names_of_labels_from_python_are_not_cut():
         assert given_labels(given) == dict(zip(names, names, strict=True))
     assert given_labels({"type: bug": " a fault "}) == {"type: bug": "a fault"}
     cut = parse_labels(["type: bug", "praise: a compliment", "payment"])
-    (said,) = cut_names(cut)
+    (said,) = doubtful_names(cut)
     assert cut == {"type": "bug", "praise": "a compliment", "payment": "payment"} and said.endswith(": type: bug")
 
 
@@ -344,6 +344,13 @@ def test_a_comma_in_a_description_makes_no_label():
             ValueError, match="a comma behind a colon parts no labels; give each alone: --labels 'a: x'"
         ):
             parse_labels([given])
+    with pytest.raises(ValueError, match="--labels 'a: x' --labels 'b: y, z' --labels 'c: w', in Python"):
+        parse_labels(["a: x,b: y, z,c: w"])
+
+
+def test_commas_in_one_of_several_values_are_said():
+    (said,) = doubtful_names(parse_labels(["outage,billing", "praise", "Food, drink"]))
+    assert "one label where the option is given again" in said and said.endswith(": outage,billing")
 
 
 def test_a_name_that_says_nothing_is_never_answered():

@@ -49,6 +49,7 @@ MOST_TEXTS = 5000
 """Texts that the vectors of labels learn from; more change them little."""
 SILENT = "labels whose name says nothing, which are never answered; describe them: {}"
 CUT = "labels cut at the colon, behind which stands what the name means: {}"
+JOINED = "labels with a comma in their name, as each value is one label where the option is given again: {}"
 DESCRIBED = "NAME: MEANING on a command line, {'NAME': 'MEANING'} in Python"
 ANOTHER = re.compile(r",(?=[^\s\d]|[^,:]+:)")
 """A comma in a description behind which another label may begin: no space is between them, or it is described too."""
@@ -65,8 +66,9 @@ def parse_labels(given: Sequence[str]) -> dict[str, str]:
     pairs = [part.partition(":")[::2] for part in given]
     if len(pairs) == 1:
         *names, last = part_values(pairs[0][0])
-        if more := ANOTHER.search(text := pairs[0][1]):
-            parts = (*names, f"{last}:{text[: more.start()]}", text[more.end() :].strip())
+        text, *others = ANOTHER.split(pairs[0][1])
+        if others:
+            parts = (*names, f"{last}:{text}", *map(str.strip, others))
             again = f"{shlex.join(option_words({'labels': parts}))}, in Python {{{last!r}: …, …}}"
             raise ValueError(f"labels {given[0]!r}: a comma behind a colon parts no labels; give each alone: {again}")
         pairs = [*((name, "") for name in names), (last, text)]
@@ -77,10 +79,12 @@ def parse_labels(given: Sequence[str]) -> dict[str, str]:
     return means
 
 
-def cut_names(means: Mapping[str, str]) -> dict[str, int]:
-    """Say of which labels of a command line one word was cut, which may have been meant as part of the name."""
+def doubtful_names(means: Mapping[str, str]) -> dict[str, int]:
+    """Say of which labels of a command line one word was cut, which may have been meant as part of the name, and which
+    may have been meant as several."""
     cut = [f"{name}: {text}" for name, text in means.items() if text != name and len(text.split()) == 1]
-    return {CUT.format(", ".join(cut)): len(cut)} if cut else {}
+    joined = [name for name in means if re.search(r",\S", name)]
+    return {said.format("; ".join(names)): len(names) for said, names in ((CUT, cut), (JOINED, joined)) if names}
 
 
 def given_labels(given: Any) -> dict[str, str]:
@@ -195,7 +199,7 @@ def from_labels(
         best = np.stack(head.outputs(inputs)).max(1)
         least = (float(np.quantile(best, none)) if adapted else least) if none else None
         notices |= {} if adapted else {TOO_FEW: len(read)}
-    notices |= cut_names(means) if isinstance(labels, str) else {}
+    notices |= doubtful_names(means) if isinstance(labels, str) else {}
     labelling = fitted.labelling
     assert isinstance(labelling, TextLabelling)
     labelling.english = none != 0 and english

@@ -136,12 +136,12 @@ def _serve(
     from boustro.apps.label import background
     from boustro.apps.label.session import LabellingSession
     from boustro.names import is_shipped
-    from boustro.tasks.label_names import cut_names, parse_labels
+    from boustro.tasks.label_names import doubtful_names, parse_labels
     from boustro.text.languages import foreign_note, said, sentence_encoder
 
     nested = options.head is not None and background.allows_nested(options.head)
     means = parse_labels(options.labels) if options.labels else {}
-    print_notices(Counter(cut_names(means)))
+    print_notices(Counter(doubtful_names(means)))
     noticed: dict[str, int] = {}
     if manner.whole and encoder is None:
         encoder, noticed = sentence_encoder(text.written for text in loaded)
