@@ -128,7 +128,7 @@ def test_every_extra_is_told_of():
     assert [e for e in project["optional-dependencies"] if f"boustro[{e}]" not in page] == ["docs", "dev"]
 
 
-MOST_FILES = 110
+MOST_FILES = 111
 """Of ours, which a command imports that needs a model of the package."""
 
 

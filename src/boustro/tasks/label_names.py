@@ -49,7 +49,7 @@ MOST_TEXTS = 5000
 """Texts that the vectors of labels learn from; more change them little."""
 SILENT = "labels whose name says nothing, which are never answered; describe them: {}"
 CUT = "labels cut at the colon, behind which stands what the name means: {}"
-JOINED = "labels with a comma in their name, as each value is one label where the option is given again: {}"
+WITH_COMMA = "labels with a comma in their name, as each value is one label where the option is given again: {}"
 DESCRIBED = "NAME: MEANING on a command line, {'NAME': 'MEANING'} in Python"
 ANOTHER = re.compile(r",(?=[^\s\d]|[^,:]+:)")
 """A comma in a description behind which another label may begin: no space is between them, or it is described too."""
@@ -84,7 +84,7 @@ def doubtful_names(means: Mapping[str, str]) -> dict[str, int]:
     may have been meant as several."""
     cut = [f"{name}: {text}" for name, text in means.items() if text != name and len(text.split()) == 1]
     joined = [name for name in means if re.search(r",\S", name)]
-    return {said.format("; ".join(names)): len(names) for said, names in ((CUT, cut), (JOINED, joined)) if names}
+    return {said.format("; ".join(names)): len(names) for said, names in ((CUT, cut), (WITH_COMMA, joined)) if names}
 
 
 def given_labels(given: Any) -> dict[str, str]:
