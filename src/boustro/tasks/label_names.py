@@ -29,6 +29,7 @@ from boustro.heads.registry import head_kind, make_head
 from boustro.heads.training import pool_all
 from boustro.names import is_shipped
 from boustro.options import option_words, part_values
+from boustro.output import print_notices
 from boustro.tasks.data.texts import is_label, refuse_long, tidy_label
 from boustro.tasks.folds import firsts
 from boustro.tasks.labellings import readable, says_nothing
@@ -76,6 +77,12 @@ def parse_labels(given: Sequence[str]) -> dict[str, str]:
     means = _each_once(named, "; a name ends at its first colon")
     if "" in means:
         raise ValueError(f"labels {', '.join(map(repr, given))}: one is empty; write such as delivery,payment")
+    return means
+
+
+def told_labels(given: Sequence[str]) -> dict[str, str]:
+    """Return labels as `parse_labels` does, and say on standard error which are doubtful."""
+    print_notices(doubtful_names(means := parse_labels(given)))
     return means
 
 

@@ -32,10 +32,12 @@ from boustro.arrays import read_arrays
 from boustro.encoders.extended import log_softmax
 from boustro.heads.closed_form import KNOWN_SCALE, LinearSolution
 from boustro.heads.factored import aliases, factored_tags, kind_names
+from boustro.heads.inputs import HeadInputs
 from boustro.heads.registry import make_head
 from boustro.heads.ridge_tags import INSIDE, TYPE, RidgeTagger
 from boustro.names import LARGE, SHIPPED_SENTENCES
 from boustro.store import Artefact, write_folder
+from boustro.tasks.answers import Answer
 from boustro.tasks.label_names import DESCRIBED, SILENT, check_labels, given_labels, spoken
 from boustro.tasks.labellings import readable
 from boustro.tasks.plan import Fitted, make_plan, untrained_record
@@ -142,6 +144,12 @@ def from_types(
     made = kind.of(plan)
     made.fitted = Fitted(plan, labelling, head, untrained_record(reader, head, train, notices))
     return made
+
+
+def answers_by_types(known: Fitted, examples: Sequence[Any], inputs: HeadInputs) -> list[Answer]:
+    """Return what the fitted part of `from_types` answers for examples, by features whose last layers are its own."""
+    last = [stream[:, -1:] for stream in inputs.streams]
+    return known.answers(known.head.outputs(HeadInputs(last, inputs.lengths, inputs.parts)), examples)
 
 
 def _fill(

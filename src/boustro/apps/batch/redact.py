@@ -186,11 +186,9 @@ def _opened(
 
     opened: Opened = OpenedFolder(asked.model or Path(SHIPPED_TAGGER))
     if asked.types:
-        from boustro.tasks.label_names import doubtful_names, parse_labels
+        from boustro.tasks.label_names import told_labels
 
-        means = parse_labels(asked.types)
-        print_notices(doubtful_names(means))
-        opened = OpenedModel(Tagger.from_labels(means))
+        opened = OpenedModel(Tagger.from_labels(told_labels(asked.types)))
     kept = tuple(opened.kept_columns.get("text_column", ()))
     given = [GivenFile(file, number, asked.text_column, kept, shown) for number, file in enumerate(files)]
     for file in given:

@@ -121,14 +121,13 @@ def _by_folder(given: Prediction) -> OpenedFolder:
 
 def _by_labels(given: Prediction) -> OpenedModel:
     from boustro.tasks.classifier import Classifier
-    from boustro.tasks.label_names import doubtful_names, parse_labels
+    from boustro.tasks.label_names import told_labels
 
     asked = given.answers
     how: dict[str, Any] = {"several": asked.several, "none": asked.none, "encoder": given.encoder}
-    texts, means = _texts(given), parse_labels(asked.labels)
+    texts = _texts(given)
     with only_errors(given.how.quiet):
-        print_notices(doubtful_names(means))
-        return _made(given, Classifier.from_labels(means, texts, device=given.how.device, **how))
+        return _made(given, Classifier.from_labels(told_labels(asked.labels), texts, device=given.how.device, **how))
 
 
 def _texts(given: Prediction) -> Iterator[str]:
@@ -147,13 +146,11 @@ def _texts(given: Prediction) -> Iterator[str]:
 
 
 def _by_types(given: Prediction) -> OpenedModel:
-    from boustro.tasks.label_names import doubtful_names, parse_labels
+    from boustro.tasks.label_names import told_labels
     from boustro.tasks.tagger import Tagger
 
-    means = parse_labels(given.answers.types)
     with only_errors(given.how.quiet):
-        print_notices(doubtful_names(means))
-        return _made(given, Tagger.from_labels(means, device=given.how.device))
+        return _made(given, Tagger.from_labels(told_labels(given.answers.types), device=given.how.device))
 
 
 def _made(given: Prediction, model: Task[Any, Any]) -> OpenedModel:

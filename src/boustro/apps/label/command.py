@@ -8,7 +8,6 @@ import os
 import secrets
 import sys
 import webbrowser
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,7 +15,7 @@ from typing import Annotated, Any, Literal
 from boustro.encoders.options import Context
 from boustro.errors import count_of
 from boustro.options import AS_GIVEN, Count, OptionError, Positional, Range, check_options
-from boustro.output import DEFAULT_RUN, RunOptions, only_errors, print_notices
+from boustro.output import DEFAULT_RUN, RunOptions, only_errors
 from boustro.store import check_file, claim
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
@@ -136,12 +135,11 @@ def _serve(
     from boustro.apps.label import background
     from boustro.apps.label.session import LabellingSession
     from boustro.names import is_shipped
-    from boustro.tasks.label_names import doubtful_names, parse_labels
+    from boustro.tasks.label_names import told_labels
     from boustro.text.languages import foreign_note, said, sentence_encoder
 
     nested = options.head is not None and background.allows_nested(options.head)
-    means = parse_labels(options.labels) if options.labels else {}
-    print_notices(Counter(doubtful_names(means)))
+    means = told_labels(options.labels) if options.labels else {}
     noticed: dict[str, int] = {}
     if manner.whole and encoder is None:
         encoder, noticed = sentence_encoder(text.written for text in loaded)

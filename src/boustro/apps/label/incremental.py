@@ -191,10 +191,6 @@ class LiveTagger:
         """Return (N, T + 1): inside and kinds of words (N, d)."""
         return times(words, np.hstack([self.inside.weight, self.kinds.weight]))
 
-    def full_scores(self, example: LearnedAnswer) -> np.ndarray:
-        """Return the scores of the words of an answer, with what is given of their scores."""
-        return self.scores(example.words) + self._given(example)
-
     def uncertainty(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N,) whether words are inside, and (N,) of which type: in nats, from scores (N, T + 1)."""
         inside = 1 / (1 + np.exp(-self.scales.inside * np.clip(scores[:, 0] - 0.5, -4, 4)))

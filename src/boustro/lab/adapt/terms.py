@@ -32,7 +32,7 @@ from boustro.encoders.adapted import adaptation_facts
 from boustro.encoders.lm import LMEncoder, MaskedEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import BATCH_PIECES, InputRow
-from boustro.encoders.spec import Spec, open_encoder
+from boustro.encoders.spec import Spec, load_encoder
 from boustro.errors import count_of
 from boustro.lab.adapt.adapters import open_unmasked, train_adapter
 from boustro.lab.adapt.memory import read_sentences
@@ -42,9 +42,11 @@ from boustro.lab.objectives.examples import IGNORED
 from boustro.lab.pretrain.batches import Batches
 from boustro.lab.pretrain.distributed import say
 from boustro.models.lora import Adaptation
+from boustro.names import SHIPPED_SENTENCES
 from boustro.options import OptionError
 from boustro.output import print_notices
 from boustro.store import fingerprint
+from boustro.tasks.label_types import read_words
 from boustro.text.gazetteer import FoundName, Gazetteer, read_listed
 from boustro.types import Sentence
 
@@ -140,12 +142,10 @@ def _inside(words: Sequence[str], found: list[FoundName], kept: list[FoundName],
     return inside
 
 
-@torch.no_grad()
 def vectors_of(texts: Sequence[str]) -> Tensor:
     """Return (N, D): the vectors of texts by the package's sentence encoder, of length 1."""
-    encoder = open_encoder("starter-texts", ReadingOptions(), reads="text")
-    read = encoder.read([Sentence(tuple(text.split())) for text in texts])
-    return F.normalize(torch.from_numpy(np.stack([vector[0, 0] for (vector,) in read])).float(), dim=1)
+    encoder = load_encoder(SHIPPED_SENTENCES, reads="text", cache=False)
+    return torch.from_numpy(read_words(encoder, [text.split() for text in texts]))
 
 
 def near_loss(vectors: Tensor, what: Tensor, wanted: Tensor) -> Tensor:

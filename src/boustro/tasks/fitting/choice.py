@@ -26,7 +26,6 @@ from boustro.tasks.fitting.estimate import (
     answers_left_out,
     dev_names,
     estimate,
-    score_by_names,
 )
 from boustro.tasks.fitting.training import begin_training, fit_head, with_head
 from boustro.tasks.folds import num_different
@@ -158,12 +157,15 @@ def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
         return fitted
     if all(len(kind_names(name)) > 1 for name in fitted.labelling.types):  # where a ridge head begins
         return fitted
-    if (found := score_by_names(fitted, None, train, fitted.inputs(train, cached=True))) is None:
+    if (known := fitted.labelling.known_by_names(fitted)) is None:
         return fitted
-    by_names, known = round(found, 1), fitted.labelling.known_by_names(fitted)
+    from boustro.tasks.label_types import answers_by_types
+
+    units, inputs = fitted.labelling.units, fitted.inputs(train, cached=True)
+    by_names = round(units.score(train, answers_by_types(known, train, inputs)), 1)
     if by_names < learned:
         return replace(fitted, record=fitted.record | {BY_NAMES: by_names})
-    why = f"as good as what was learned ({fitted.labelling.units.metric}: {by_names} beside {learned:.1f})"
+    why = f"as good as what was learned ({units.metric}: {by_names} beside {learned:.1f})"
     told = f"head: what the types are called, which is {why}; --head takes another"
     own = {
         name: known.record[name] for name in ("head_parameters", "layer_weights", "losses", "best_epoch", "dev_curve")

@@ -65,8 +65,9 @@ class TagLabelling(EntityLabelling):
     ) -> list[Answer] | None:
         if (known := self.known_by_names(fitted)) is None:
             return None
-        last = [stream[:, -1:] for stream in inputs.streams]
-        return known.answers(known.head.outputs(HeadInputs(last, inputs.lengths, inputs.parts)), examples)
+        from boustro.tasks.label_types import answers_by_types
+
+        return answers_by_types(known, examples, inputs)
 
     @property
     def types(self) -> tuple[str, ...]:
