@@ -81,7 +81,7 @@ def definition(text: str) -> tuple[str, str] | None:
 
 
 class WordNet:
-    """Parts of speech of words, and what nouns are."""
+    """Parts of speech of words, what nouns are, and which words are written small."""
 
     def __init__(self, folder: Path) -> None:
         lines = lambda name: [s for s in (folder / name).read_text("utf-8").splitlines() if s[:1] != " "]  # noqa: E731
@@ -91,9 +91,11 @@ class WordNet:
         odd = {pos: dict(r.split()[:2] for r in (folder / f"{pos}.exc").read_text().splitlines()) for pos in ENDINGS}
         self.odd = odd
         self.nouns, self.below, self.instances = dict[str, tuple[str, list[str], str]](), Counter[str](), Counter[str]()
+        self.small = {lemma for pos in ("verb", "adj", "adv") for lemma in self.senses[pos]}
         for line in lines("data.noun"):
             own, pointers, gloss = self._record(line)
             above = [at for sign, at in pointers if sign in ("@", "@i")]
+            self.small.update(word for word in own if word.islower())
             self.nouns[line.split()[0]] = own[0].replace("_", " "), above, gloss.strip().split(";")[0].strip('" ')
             self.below.update(at for sign, at in pointers if sign == "@")
             self.instances.update(at for sign, at in pointers if sign == "@i")

@@ -76,7 +76,7 @@ EXAMPLES = {
 NEAREST_EXAMPLES, PLAIN_MARGIN = 3, 0.1
 """A type is plainly of a kind where the mean cosine with so many of its examples is that much higher than with those of
 any other kind: city 0.27, politician 0.20, chemist 0.04; price 0.33, opening hours 0.32."""
-UNKNOWN = "types of amounts, times or clauses, which no name and no noun tells; label examples of them: {}"
+NOT_TOLD = "types of amounts, times or clauses, which no name and no noun tells; label examples of them: {}"
 NEAR_NOUN, NOUN_STRENGTH = 0.45, 20.0
 """The cosine from which on nouns teach a type; and the strength of the regression, in units of the mean variance."""
 MEMBER, MEMBER_SLOPE = 0.6, 30.0
@@ -96,7 +96,7 @@ LONGEST_CODE = 4
 """Letters of the longest name of a kind that is no word, `MISC`."""
 
 
-PACKED = ("states", "said", "spread")
+IN_BYTES = ("states", "said", "spread")
 """Arrays of `Nouns` that are in bytes in the folder."""
 
 
@@ -170,7 +170,7 @@ class DescribedStates:
         """Read a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
         with folder.opened(DESCRIBED_STATES, needs=(STATES_FILE,)):
             arrays = read_arrays(folder / STATES_FILE, folder.read(STATES_FILE))
-            packed = {name: arrays[name] * arrays[f"{name}_unit"] for name in PACKED}
+            packed = {name: arrays[name] * arrays[f"{name}_unit"] for name in IN_BYTES}
             nouns = Nouns(arrays["weight"], arrays["centre"], **packed)
             lines = {name: arrays[name] for name in ("bias", "nominal", "common", "lags")}
             return cls(arrays["map"] * arrays["unit"], **lines, nouns=nouns)
@@ -181,7 +181,7 @@ class DescribedStates:
         bias = self.bias + (self.map - rounded * unit).astype(np.float64) @ mean
         arrays = {"map": rounded, "unit": unit, "bias": bias, "weight": self.nouns.weight, "centre": self.nouns.centre}
         arrays |= {"nominal": self.nominal, "common": self.common, "lags": self.lags}
-        for name in PACKED:
+        for name in IN_BYTES:
             arrays[name], arrays[f"{name}_unit"] = _bytes(getattr(self.nouns, name), 1)
         kept = {name: own if own.dtype == np.int8 else own.astype(np.float32) for name, own in arrays.items()}
         with write_folder(path, DESCRIBED_STATES, dict(made_by)) as folder:
@@ -232,7 +232,7 @@ def from_types(
     _fill(head, vectors, kinds_of_types(texts, kinds, said), behind, asked, states)
     head.to(plan.device)
     silent = sorted(means.keys() - said.keys())
-    told = {SILENT: silent, UNKNOWN: [name for name, kind in near.items() if kind == ("MEASURE", True)]}
+    told = {SILENT: silent, NOT_TOLD: [name for name, kind in near.items() if kind == ("MEASURE", True)]}
     notices = {text.format(", ".join(names)): len(names) for text, names in told.items() if names}
     train = {"name": "types by name", "sentences": 0, "fingerprint": ""}
     made = kind.of(plan)
