@@ -38,42 +38,28 @@ from boustro.encoders.spec import open_encoder
 from boustro.lab.adapt.names import highest_layers
 from boustro.store import write_file
 from names import lines_of, plain_title
-from typed import definition
+from typed import WordNet, definition
 
 # data --------------------------------------------------------------------------------------------------------------
 
 PER_RECORD = 6
 
 
-def wordnet(folder: Path) -> tuple[dict[str, str], frozenset[str]]:
-    """Of lemmas that are nouns alone and have at most three senses, the first: the next kind above and its gloss; and
-    all lemmas that are written small."""
-    lines = lambda name: [s for s in (folder / name).read_text("utf-8").splitlines() if s[:1] != " "]  # noqa: E731
-    rows = {pos: [line.split() for line in lines(f"index.{pos}")] for pos in ("noun", "verb", "adj", "adv")}
-    small, data = set[str](), {}
-    for pos in rows:
-        for line in lines(f"data.{pos}"):
-            head, _, gloss = line.partition("|")
-            f = head.split()
-            at = 4 + 2 * int(f[3], 16)
-            small.update(word for word in f[4:at:2] if word.islower())
-            if pos == "noun":
-                up = [f[at + 2 + 4 * i] for i in range(int(f[at])) if f[at + 1 + 4 * i] in ("@", "@i")]
-                data[f[0]] = f[4].replace("_", " "), up, gloss.strip().split(";")[0].strip('" ')
-    other, found = {row[0] for pos in ("verb", "adj", "adv") for row in rows[pos]}, {}
-    for row in rows["noun"]:
-        lemma, senses = row[0], row[6 + int(row[3]) :]
+def nouns_of(net: WordNet) -> dict[str, str]:
+    """Of lemmas that are nouns alone and have at most three senses, the first: the next kind above and its gloss."""
+    other, found = {lemma for pos in ("verb", "adj", "adv") for lemma in net.senses[pos]}, {}
+    for lemma, senses in net.senses["noun"].items():
         if len(lemma) < 4 or lemma in other or len(senses) > 3 or any(c.isdigit() for c in lemma):
             continue
-        _, up, gloss = data[senses[0]]
-        if up and data[up[0]][1]:
-            found[lemma.replace("_", " ")] = f"{data[up[0]][0]}: {gloss}"
-    return found, frozenset(small)
+        _, up, gloss = net.nouns[senses[0]]
+        if up and net.nouns[up[0]][1]:
+            found[lemma.replace("_", " ")] = f"{net.nouns[up[0]][0]}: {gloss}"
+    return found
 
 
 def things(wikipedia_folder: Path, wordnet_folder: Path) -> dict[str, str]:
     """From the articles that alone have their title, and from WordNet: what is what."""
-    nouns, small = wordnet(wordnet_folder)
+    net = WordNet(wordnet_folder)
     said, own = defaultdict[str, list[tuple[str, str] | None]](list), set[str]()
     for path in sorted(wikipedia_folder.glob("train-*.jsonl.bz2")):
         for record in lines_of(path):
@@ -86,8 +72,8 @@ def things(wikipedia_folder: Path, wordnet_folder: Path) -> dict[str, str]:
     known = {t: one[0] for t, one in said.items() if len(one) == 1 and one[0] and t[:1].isupper() and len(t) > 2}
     counts = Counter(noun for _, noun in known.values())
     known = {t: what for t, (what, noun) in known.items() if counts[noun] >= 3}
-    terms = {t.lower(): what for t, what in known.items() if t in own and (" " in t or t.lower() not in small)}
-    return {t: what for t, what in known.items() if t not in own} | terms | nouns
+    terms = {t.lower(): what for t, what in known.items() if t in own and (" " in t or t.lower() not in net.small)}
+    return {t: what for t, what in known.items() if t not in own} | terms | nouns_of(net)
 
 
 def eights(text: str) -> set[int]:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from boustro import Tagger
+from boustro import Tagger, load
 from boustro.heads.factored import kind_names
 from boustro.store import Artefact
-from boustro.tasks.label_types import DescribedStates
+from boustro.tasks.label_types import DescribedStates, Nouns
 from boustro.tasks.tagger.tags import NamedTypes
 from boustro.types import Sentence
 
@@ -119,14 +119,60 @@ def test_a_company_is_narrower_than_an_organisation():
     assert kind_names("company") == ("company",) and "ORG" in kind_names("organisation")
 
 
+def test_nouns_are_found_where_a_type_has_such():
+    tagger = Tagger.from_labels(["disease", "drug", "city"])
+    text = "Chronic renal failure and asthma are diseases; she took aspirin in Vienna."
+    assert found(tagger.predict(text)) == [
+        ("disease", "renal failure"),
+        ("disease", "asthma"),
+        ("drug", "aspirin"),
+        ("city", "Vienna"),
+    ]
+    assert found(Tagger.from_labels(["politician", "city"]).predict("The mayor of a city met a poet.")) == []
+
+
+def test_nouns_are_found_by_a_folder_too(tmp_path):
+    tagger, text = Tagger.from_labels(["instrument", "person"]), "She plays the violin."
+    tagger.save(tmp_path / "model")
+    assert found(load(tmp_path / "model").predict(text)) == found(tagger.predict(text)) == [("instrument", "violin")]
+
+
+def test_writers_are_no_mere_persons():
+    tagger = Tagger.from_labels(["person", "writer"])
+    assert found(tagger.predict("The novels of Virginia Woolf were read by all.")) == [("writer", "Virginia Woolf")]
+    assert found(tagger.predict("My neighbour Tom Baker called.")) == [("person", "Tom Baker")]
+
+
+def test_types_that_no_name_tells_are_counted():
+    notices = Tagger.from_labels(["price", "opening hours", "dish"]).record["notices"]
+    assert notices == {
+        "types of amounts, times or clauses, which no name and no noun tells; label examples of them: opening "
+        "hours, price": 2
+    }
+
+
+def test_nouns_of_a_type_are_those_that_its_groups_tell():
+    """Groups of nouns that are of the first type, of others, and of none; the second has names of its own."""
+    rng = np.random.default_rng(2)
+    said = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    states = 3 * said + rng.normal(size=(8, 8)) / 10
+    centre = states.mean(0)
+    nouns = Nouns(np.full(8, 1 / 8), centre, states - centre, said, np.eye(8) / 1000)
+    weight, bias = nouns.scores_of(said[:2], np.array([0.9, 0.1]))
+    assert weight.shape == (1, 8) and (states @ weight[0] + bias[0] > 0).tolist() == [True] + 7 * [False]
+
+
 def test_rounding_to_bytes_does_no_harm_near_the_mean(tmp_path):
     rng = np.random.default_rng(1)
     mean = 1000 * rng.normal(size=30).astype(np.float32)
-    states = DescribedStates(rng.normal(size=(8, 30)).astype(np.float32), rng.normal(size=8).astype(np.float32))
+    draw = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
+    nouns = Nouns(draw(4), draw(8), draw(4, 8), draw(4, 8), draw(8, 8))
+    states = DescribedStates(draw(8, 30), draw(8), draw(31), draw(9), draw(9), nouns)
     states.save(tmp_path / "states", mean, {})
     opened = DescribedStates.load(Artefact(tmp_path / "states"))
     x = mean + rng.normal(size=30).astype(np.float32)
     assert np.allclose(opened.map @ x + opened.bias, states.map @ x + states.bias, atol=0.1)
+    assert np.allclose(opened.nouns.said, nouns.said, atol=0.02) and np.array_equal(opened.nominal, states.nominal)
     (tmp_path / "states" / "states.safetensors").write_bytes(b"")
     with pytest.raises(ValueError, match="states"):
         DescribedStates.load(Artefact(tmp_path / "states"))

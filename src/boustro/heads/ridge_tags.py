@@ -9,6 +9,8 @@ of scores times a scale, which has the least cross-entropy on sentences left out
 
 Where a stream has the probabilities of kinds of names (`encoders.base.Stream`), both begin there: a word is inside, and
 an entity has the type that is called as a kind is, with those probabilities, as far as sentences left out bear it out.
+A tagger that is made from what its types are called has more scores of words, for nouns that no network of names finds
+(`fill_nouns`).
 
 Sources: `heads.closed_form`, `heads.factored`. N words, S sentences, E entities, T types, d width.
 """
@@ -39,8 +41,10 @@ class TwoRidges(nn.Module):
     def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
         super().__init__()
         self.maps = nn.ModuleList([nn.Linear(width, 2), nn.Linear(width, num_labels)])
+        self.nouns: nn.Linear | None = None
         self.register_buffer("scales", torch.ones(2))
         self.requires_grad_(False)
+        self.register_load_state_dict_pre_hook(_make_nouns)
 
     def learn(self, which: int, words: LabelledWords) -> None:
         """Set one of them."""
@@ -56,13 +60,32 @@ class TwoRidges(nn.Module):
         layer.bias.fill_(-torch.inf)[:count].copy_(torch.from_numpy(solution.bias))
         self.scales[which] = scale
 
+    @torch.no_grad()
+    def fill_nouns(self, solution: LinearSolution) -> None:
+        """Set the scores of nouns: a word is also inside where the first and the largest other are above 0."""
+        self.nouns = nn.Linear(solution.weight.shape[1], len(solution.bias)).requires_grad_(False)
+        self.nouns.weight.copy_(torch.from_numpy(solution.weight))
+        self.nouns.bias.copy_(torch.from_numpy(solution.bias))
+
     def scores(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
         """Of outside and inside, or of the types."""
-        return self.scales[which] * self.maps[which](x)
+        scores = self.maps[which](x)
+        if which == INSIDE and self.nouns is not None:
+            nouns = self.nouns(x)
+            noun = torch.minimum(nouns[:, 0], nouns[:, 1:].amax(1))
+            scores = torch.stack([scores[:, 0], torch.maximum(scores[:, 1], scores[:, 0] + noun)], dim=1)
+        return self.scales[which] * scores
 
     def probabilities(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
         """Return the softmax of `scores`."""
         return self.scores(which, x).softmax(-1)
+
+
+def _make_nouns(body: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Make the scores of nouns where a folder has them."""
+    if (weight := state.get(f"{prefix}nouns.weight")) is not None:
+        assert isinstance(body, TwoRidges)
+        body.nouns = nn.Linear(weight.shape[1], len(weight)).requires_grad_(False)
 
 
 class RidgeTagger(Head):

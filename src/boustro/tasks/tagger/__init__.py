@@ -152,9 +152,10 @@ class Tagger(Task[str, Entities]):
                 as class_b, is never answered, and counted in `notices`. A string is read as `predict --types` reads it.
             device: As for `Tagger`.
 
-        Entities are names in English, of persons, places, organisations and others; dates, amounts and common nouns are
-        not found. Raises `ValueError` for no type, for two that are read alike, for names none of which says anything,
-        and for more than 1,000 types or 100 words of one.
+        Entities are names in English, of persons, places, organisations and others, and nouns of types that have such,
+        as diseases have; dates, amounts and clauses are not found, and counted in `notices`. Raises `ValueError` for no
+        type, for two that are read alike, for names none of which says anything, and for more than 1,000 types or 100
+        words of one.
         """
         from boustro.tasks.label_types import from_types
 

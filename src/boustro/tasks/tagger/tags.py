@@ -188,15 +188,17 @@ class NameLabelling(TagLabelling):
 
 
 class NamedTypes(NameLabelling):
-    """Names whose types are known by what they are called; those of the types `others` are no entities.
+    """Names and nouns whose types are known by what they are called; those of the types `others` are no entities.
 
-    A name goes on to the noun of a type that follows it: [Norwegian] parliamentary election → an election.
+    A name goes on to the noun of a type that follows it: [Norwegian] parliamentary election → an election. That noun
+    alone, "diseases", is no entity.
     """
 
     def __init__(self, scheme: str, labels: Sequence[str], others: Sequence[str] = ()) -> None:
         super().__init__(scheme, labels)
         self.others = tuple(others)
-        self.nouns = {name.lower().split()[-1]: name for name in self.types if name[-1:].isalpha()}
+        parts = [(part, name) for name in self.types if name[-1:].isalpha() for part in name.lower().split(" or ")]
+        self.nouns = {part.split()[-1]: name for part, name in parts if part.strip()}
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"scheme": "named", "others": self.others}
@@ -214,7 +216,8 @@ class NamedTypes(NameLabelling):
             dated = end > e.end and e.start > free and bool(re.fullmatch(r"1\d{3}|20\d\d", example.words[e.start - 1]))
             found.append(replace(e, label=label, start=e.start - dated, end=end))
             free = end
-        found = [e for e in found if e.label not in self.others]
+        alone = [e.end == e.start + 1 and self._noun(example.words, e.start, e.end) for e in found]
+        found = [e for e, is_noun in zip(found, alone, strict=True) if e.label not in self.others and not is_noun]
         return Answer(encode_tags(found, len(example), "bio"), answer.scores, tuple(found))
 
     def _noun(self, words: Sequence[str], start: int, stop: int) -> tuple[int, str] | None:
