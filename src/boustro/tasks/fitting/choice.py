@@ -41,7 +41,7 @@ once has such a score: it takes half of a `fit`, and is worse then (docs/log.md)
 
 def fit_best(plan: Plan[Any], head: str | None, given: Examples, seed: int, seconds: float) -> Fitted:
     """Train with the kind of head that was asked for, else with the one that `choose_head` takes; the record says why,
-    and has the estimate that may take `seconds`, 0 for none."""
+    and has the estimate that may take `seconds`, 0 for none, and names of columns."""
     plans = plans_to_choose(plan, head)
     choice = choose_head(plans, given, seed)
     how = {"seconds": seconds, "heads": choice.heads, "known": choice.known}
@@ -49,7 +49,7 @@ def fit_best(plan: Plan[Any], head: str | None, given: Examples, seed: int, seco
     then += [partial(dev_names, given.dev)] if given.dev else []
     fitted = fit_head(choice.plan, given, seed, then)
     fitted = replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
-    return _by_names(fitted, given, choice)
+    return _by_names(fitted, given, choice).with_columns(given.columns)
 
 
 def plans_to_choose(plan: Plan[Any], head: str | None) -> list[Plan[Any]]:
