@@ -382,7 +382,7 @@ def test_it_takes_no_longer_than_it_may(tiny_pair, monkeypatch):
 
     real = estimating.estimate
 
-    def estimate(fitted, data, trained, seconds, heads):
+    def estimate(fitted, data, trained, seconds, heads, known):
         told["five"] = real(fitted, data, 1.0, 7.0)[KEY]
         told["one"] = real(fitted, data, 1.0, 6.9)[KEY]
         told["none"] = real(fitted, data, 1.0, 1.3)[KEY]

@@ -107,19 +107,14 @@ def test_the_score_around_is_the_probability_of_the_text_in_both_directions(pair
     torch.testing.assert_close(found[0], wanted, atol=1e-3, rtol=0)
 
 
-def test_joint_scores_of_middles_with_contexts_of_their_own(pair):
+def test_the_joint_score_takes_the_unigram_off_again(pair):
     lefts, rights = zip(*CONTEXTS, strict=True)
     middles = [[21], [22, 23, 24], [25, 26], [27]]
-    found = pair.joint_scores(lefts, middles, rights, 0.5)
+    found = Ends(pair, CONTEXTS).joint(middles, range(4), 0.5)
     for score, left, middle, right in zip(found, lefts, middles, rights, strict=True):
         f, b = log_probs(pair.forward, left, middle), log_probs(pair.backward, right, middle[::-1])
         wanted = sum(f[i, p] + b[-2 - i, p] - 0.5 * pair.unigram[p] for i, p in enumerate(middle))
         torch.testing.assert_close(score, wanted, atol=1e-3, rtol=0)
-    long = [[*range(20, 320)]]
-    (cut,) = pair.joint_scores(long, [[21]], long)  # does not fit: the nearest pieces are read
-    room = pair.window - 1
-    assert cut == pair.joint_scores([long[0][-room:]], [[21]], [long[0][:room]])[0]
-    assert len(pair.joint_scores([], [], [])) == 0
 
 
 def test_the_unigram_is_what_both_predict_after_their_start_piece(pair):

@@ -29,7 +29,7 @@ from boustro.options import PositiveOrZero, Seed, Share, check_options
 from boustro.store import ModelPlace
 from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
 from boustro.tasks.data import data_name
-from boustro.tasks.data.reading import DataOptions, Note, named_columns, named_in, named_of, warn_of
+from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.estimator import Estimator
 from boustro.tasks.inputs import TextInputs, by_rule
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
@@ -261,19 +261,20 @@ class Task(Estimator, ABC, Generic[Input, Result]):
         from boustro.tasks.sets import training_sets
 
         examples = training_sets(self, X, y, dev, weak, weak_weight, reading)
-        plan, note = self._asked.for_languages_of(examples.train, named=self._params["encoder"] is not None)
+        plan, note = self.plan_for(examples)
         if note:
             warnings.warn(note, stacklevel=2)
-        self.learn(examples, seed, cross_validate, plan)
-        if columns := named_of(reading) or named_in(X):
-            self.fitted = self.fitted.with_columns(columns)
-        return self
+        return self.learn(examples, seed, cross_validate, plan)
+
+    def plan_for(self, given: Examples) -> tuple[Plan[Any], str]:
+        """Return the plan for examples, and what is said of their languages, see `Plan.for_languages_of`."""
+        return self._asked.for_languages_of(given.train, named=self._params["encoder"] is not None)
 
     def learn(self, given: Examples, seed: int = 1, seconds: float = 0.0, plan: Plan[Any] | None = None) -> Self:
-        """Train on examples that are read, see `fitting.choice.fit_best`; by default by the plan of this model."""
+        """Train on examples that are read, see `fitting.choice.fit_best`; by default by the plan for them."""
         from boustro.tasks.fitting.choice import fit_best
 
-        self.fitted = fit_best(plan or self._asked, self._params["head"], given, seed, seconds)
+        self.fitted = fit_best(plan or self.plan_for(given)[0], self._params["head"], given, seed, seconds)
         return self
 
     def evaluate(self, X: Any, y: Any = None, **reading: Any) -> "Score":
@@ -289,10 +290,8 @@ class Task(Estimator, ABC, Generic[Input, Result]):
         return self.fitted.score(examples, answers)
 
     def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
-        """Answers, with their probabilities, for examples; those of one sentence may be lists of words.
-
-        Raises `ValueError`, with the place, for a word that is not a string.
-        """
+        """Answers, with their probabilities, for examples; those of one sentence may be lists of words. `ValueError`,
+        with the place, for a word that is not a string."""
         return self._answer(self.inputs.as_examples(examples), cached)
 
     def _answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:

@@ -23,7 +23,7 @@ what they are (`Nouns`). A type whose members have names of their own, as cities
 nouns are not told from others', as those of theories are not.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -38,12 +38,10 @@ from boustro.arrays import read_arrays
 from boustro.encoders.extended import log_softmax
 from boustro.heads.closed_form import KNOWN_SCALE, LinearSolution
 from boustro.heads.factored import aliases, factored_tags, kind_names
-from boustro.heads.inputs import HeadInputs
 from boustro.heads.registry import make_head
 from boustro.heads.ridge_tags import INSIDE, TYPE, RidgeTagger
 from boustro.names import LARGE, SHIPPED_SENTENCES
 from boustro.store import Artefact, write_folder
-from boustro.tasks.answers import Answer
 from boustro.tasks.label_names import DESCRIBED, SILENT, check_labels, given_labels, spoken
 from boustro.tasks.labellings import readable
 from boustro.tasks.plan import Fitted, make_plan, untrained_record
@@ -240,12 +238,6 @@ def from_types(
     return made
 
 
-def answers_by_types(known: Fitted, examples: Sequence[Any], inputs: HeadInputs) -> list[Answer]:
-    """Return what the fitted part of `from_types` answers for examples, by features whose last layers are its own."""
-    last = [stream[:, -1:] for stream in inputs.streams]
-    return known.answers(known.head.outputs(HeadInputs(last, inputs.lengths, inputs.parts)), examples)
-
-
 def _behind(
     said: Sequence[str], asked: Set[str], near: Mapping[str, tuple[str, bool]], lags: Float[np.ndarray, " T"]
 ) -> Float[np.ndarray, " T"]:
@@ -326,17 +318,17 @@ def _words(label: str) -> str:
 
 
 def _read(encoder: "Encoder", texts: Iterable[str]) -> Float[np.ndarray, "S e"]:
-    known = encoder.tokenizer.get_vocab()
+    known = encoder.tokenizer.backend_tokenizer.token_to_id
     parts = [[word for part in split_text(text, "text") for word in part.sentence.words] for text in texts]
     return read_words(encoder, [[part for word in words for part in _apart(word, known)] for words in parts])
 
 
-def _apart(word: str, known: Mapping[str, int]) -> list[str]:
+def _apart(word: str, known: Callable[[str], int | None]) -> list[str]:
     """Return a word, or the two that it is written from without a space: musicalartist → musical, artist."""
-    cuts = range(SHORTEST_PART, len(word) - SHORTEST_PART + 1) if word.islower() and word not in known else ()
+    cuts = range(SHORTEST_PART, len(word) - SHORTEST_PART + 1) if word.islower() and known(word) is None else ()
     pairs = [(word[:cut], word[cut:]) for cut in cuts]
-    pairs = [pair for pair in pairs if pair[0] in known and pair[1] in known]
-    return [*min(pairs, key=lambda pair: sum(map(known.__getitem__, pair)))] if pairs else [word]
+    pairs = [pair for pair in pairs if all(map(known, pair))]  # 0 is of no word
+    return [*min(pairs, key=lambda pair: sum(known(part) or 0 for part in pair))] if pairs else [word]
 
 
 def read_words(encoder: "Encoder", texts: Sequence[Sequence[str]]) -> Float[np.ndarray, "S e"]:

@@ -98,15 +98,15 @@ class Plan(Generic[Config]):
         return self if named else self.reading_alone()
 
     def for_languages_of(self, examples: Sequence[Any], named: bool) -> tuple["Plan[Config]", str]:
-        """Return the plan with the encoder of many languages, where nobody `named` one and that of the package does not
-        read the examples; and what is said of their languages."""
+        """Return the plan that is `suited_to` examples, with the encoder of many languages where nobody `named` one and
+        that of the package does not read them; and what is said of their languages."""
         spec, texts = self.reader.spec, self.running_texts(examples)
         if named or spec != SHIPPED_SENTENCES:
-            return self, foreign_note(texts) if is_shipped(spec) else ""
+            return self.suited_to(examples), foreign_note(texts) if is_shipped(spec) else ""
         chosen, notices = sentence_encoder(texts)
         how = {"cache": self.reader.cache, "device": self.reader.device}
         plan = plan_of(self.task, chosen, self.head_kind, self.config, self.head_options, **how)
-        return self if chosen == spec else plan, said(notices)
+        return (self if chosen == spec else plan).suited_to(examples), said(notices)
 
     def reading_alone(self) -> "Plan[Config]":
         """Return the plan that reads each sentence by itself, not in its document."""
@@ -164,12 +164,13 @@ def plan_of(
 @dataclass(frozen=True, kw_only=True)
 class Examples:
     """Examples to learn from: labelled ones, a development set, and weak ones, of which `weight` is how much their loss
-    counts; `None` is to be chosen."""
+    counts; `None` is to be chosen. `columns` are names of the columns that they were read from (`reading.named_of`)."""
 
     train: Sequence[Any]
     dev: Sequence[Any] = ()
     weak: Sequence[Any] = ()
     weight: float | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def in_form(shown: Shown, form: str, colour: bool = False) -> Any:
         if shown.labels is None:
             return TOOLS[form].suggest(shown.text, entities=shown.marks)
         return TOOLS[form].suggest(shown.text, labels=shown.labels, several=shown.several)
-    label, marks = _in_a_row(shown.said)
+    label, marks = _marked_names(shown.said)
     if form == "html":
         text = as_html(shown.text, shown.marks)
         if shown.title:
@@ -113,7 +113,7 @@ def in_a_row(names: Iterable[str]) -> str:
     return ", ".join(map(quote_value, names)) or NO_LABEL
 
 
-def _in_a_row(labels: Sequence[Entity]) -> tuple[str, list[Entity]]:
+def _marked_names(labels: Sequence[Entity]) -> tuple[str, list[Entity]]:
     """Return the names of labels as one text, and the labels as marks over their names in it."""
     ends = list(accumulate(len(quote_value(label.label)) + 2 for label in labels))
     starts = [0, *ends]

@@ -38,7 +38,7 @@ from boustro.output import print_notices
 from boustro.tasks import TASKS, TEXT_KEYS, WORD_KEYS, read_examples
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import kept_for, like, with_columns
-from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS, TrainDataOptions, named_in
+from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS, TrainDataOptions, named_in, named_of
 from boustro.tasks.plan import Examples
 from boustro.text.documents import read_documents
 from boustro.text.words import split_text
@@ -62,6 +62,7 @@ def training_sets(
         raise OptionError("weak_weight is not read without weak examples; remove it")
     if is_frame(X) and not (y is None or is_frame(y) or isinstance(y, (str, Path, Mapping))):
         raise ValueError("X is a table; give the column of its texts, or remove y and name its columns")
+    columns = named_of(reading) or named_in(X)
     if y is not None and not are_inputs(X, y, task.in_documents):
         if dev is not None:
             raise ValueError("X has its labels already, so y is not read; remove it, or give dev alone")
@@ -76,6 +77,7 @@ def training_sets(
         dev=judges,
         weak=() if weak is None else _read_beside(task, part_of(weak, TRAIN), y, reading),
         weight=weight,
+        columns=columns,
     )
 
 
@@ -145,6 +147,7 @@ def read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOption
     """Return the examples that a task learns from and is judged by, in the documents that they stand in."""
     if reading.documents and not (kind.in_documents or kind.lenient):
         raise OptionError("--documents is for taggers and for classifiers of texts; remove it")
+    columns = named_of(vars(reading)) or named_in(train)
     column = (*reading.text_column, *named_in(train).get("text_column", ()))[:1]
     if reading.documents:
         reading = replace(reading, text_column=() if kind.in_documents else with_columns(train, reading.text_column))
@@ -161,7 +164,7 @@ def read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOption
     elif texts:
         examples, counts = in_documents(examples, texts, every=getattr(training, "memory", False))
         print_notices(counts)
-    return Examples(train=examples, dev=judges, weak=weak, weight=reading.weak_weight)
+    return Examples(train=examples, dev=judges, weak=weak, weight=reading.weak_weight, columns=columns)
 
 
 def _documents(corpora: Iterable[str], column: tuple[str, ...]) -> Iterator[str]:

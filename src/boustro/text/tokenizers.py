@@ -42,6 +42,7 @@ UNLIMITED = int(1e30)
 LEAST_PIECES, MOST_PIECES = 257, 4_000_000
 END_OF_TEXT = "<|endoftext|>"
 WORD_PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
+GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 TO_WORDS = pre_tokenizers.Split(Regex(WORD_PATTERN), behavior="isolated")
 LONGEST_WORD = 1000
 """Characters of a word that a training reads as one; its time grows with their square."""

@@ -30,8 +30,6 @@ from boustro.tasks.data.reading import (
     OUTSIDE_TEXTS,
     DataOptions,
     TrainDataOptions,
-    named_in,
-    named_of,
 )
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.plan import Examples, Plan, plan_of
@@ -82,46 +80,43 @@ def fit(
     kind, chosen = task_class(task), head or TASKS[task].config.default_head
     with only_errors(run.quiet):
         # What is wrong with the data is said before torch is imported.
-        columns = named_of(vars(reading)) or named_in(train)
         given = read_sets(kind, train, dev, reading, training)
         labelled = [example for example in given.train if example.is_labelled]
         make_labelling(chosen, labelled, of_head, getattr(training, "types", ()))
         plan = plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device)
-        model = kind.of(_plan_for(plan, given, named=encoder is not None), head=head)
+        model = kind.of(plan, encoder=encoder, head=head)
+        plan = _plan_for(model, given, named=encoder is not None)
         with claim(out, TASKS[task].folder, overwrite):
             if dry_run:
-                return _print_cost(model.plan, [given.train, given.dev, given.weak])
+                return _print_cost(plan.reader, [given.train, given.dev, given.weak])
             from boustro.apps.cli.described import CHEAP, advice
 
-            for sentence in advice(model.encoder(), CHEAP):
+            for sentence in advice(plan.reader.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
-            model.learn(given, seed, 0.0 if dev else cross_validate)
-            model.fitted = model.fitted.with_columns(columns)
+            model.learn(given, seed, 0.0 if dev else cross_validate, plan)
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)
 
 
-def _plan_for(plan: Plan[Any], given: Examples, named: bool) -> Plan[Any]:
-    """Return the plan as these examples want it; says so on standard error where nobody `named` an encoder."""
+def _plan_for(model: Any, given: Examples, named: bool) -> Plan[Any]:
+    """Return a model's plan as examples want it; says so on standard error where nobody `named` an encoder."""
     from boustro.encoders.spec import Spec
 
-    plan, note = plan.for_languages_of(given.train, named)
+    plan, note = model.plan_for(given)
     notes = [note] if note else []
     if not named and plan.reader.spec == LARGE:
         notes.append(f"note: --encoder {FAST} reads five times as fast as {LARGE}, and finds less")
     for sentence in notes:
         print(sentence, file=sys.stderr)
-    plan = plan.suited_to(given.train)
     Spec.parse(plan.reader.spec).check(plan.reader.reading)
     return plan
 
 
-def _print_cost(plan: Any, data: Sequence[Sequence[Any]]) -> None:
+def _print_cost(reader: Any, data: Sequence[Sequence[Any]]) -> None:
     """Print words, bytes and time for the examples of several sets, the training set first; a sample is read."""
     from boustro.encoders.cache import default_cache, features_to_write, num_words, words_per_second
 
-    reader = plan.suited_to(data[0]).reader
     read = [reader.sentences(examples)[0] for examples in data if examples]
     words, encoder = sum(map(num_words, read)), reader.encoder(cached=True)
     if cache := default_cache() if reader.cache is True else reader.cache:

@@ -39,12 +39,12 @@ from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
 from boustro.tasks.render import page_colours
 from boustro.tasks.tagger.tags import TagLabelling
+from boustro.text.tokenizers import GPT2_PATTERN
 from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, EXTENDERS, FULL_WIDTH, LINE_BREAKS, UNSPACED
 from boustro.version import __version__
 
 MAGIC, PAGE_FORMAT = b"BOUSTRO1", 1  # the page refuses other bytes and other formats, in place of reading nonsense
 SOURCES = ("words.js", "pieces.js", "reading.js", "memory.js", "decode.js", "tagger.js")
-GPT2_SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 PORTABLE = re.compile(r"(?:[^\\(]|\\[sSrnt\d/.]|\\[pP]\{[A-Z][a-z]?\}|\((?:\?[:!=])?)*")
 """Expressions that mean the same in JavaScript: no inline flags, no possessive or atomic groups."""
 README = """# {title}
@@ -232,7 +232,7 @@ def _split(stage: Mapping[str, Any] | None) -> str | None:
     *before, last = [step or {} for step in stages]
     if last.get("type") != "ByteLevel" or last.get("add_prefix_space"):
         return None
-    patterns = [GPT2_SPLIT] if last.get("use_regex", True) else []
+    patterns = [GPT2_PATTERN] if last.get("use_regex", True) else []
     for step in before:
         if (
             step.get("type") != "Split"

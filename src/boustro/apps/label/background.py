@@ -48,7 +48,7 @@ from boustro.tasks import DEFAULT_TASK, TASKS, task_class
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import MOST_FEW
 from boustro.tasks.config import CROSS_VALIDATE, TaskConfig
-from boustro.tasks.data.reading import DataOptions, TrainDataOptions, named_in
+from boustro.tasks.data.reading import DataOptions, TrainDataOptions
 from boustro.tasks.fitting.estimate import KEY
 from boustro.tasks.label_names import readable_texts
 from boustro.tasks.labellings import labelling_class
@@ -216,9 +216,7 @@ class Background:
                 model = kind(**options, cache=source.cache, device=source.device)
                 reading = TrainDataOptions(documents=() if documents is None else (str(documents),))
                 given = read_sets(kind, path, None, reading, model.config)
-            plan, _ = model.plan.for_languages_of(given.train, named="encoder" in options)
-            model.learn(given, seconds=CROSS_VALIDATE, plan=plan)
-            model.fitted = model.fitted.with_columns(named_in(path))
+            model.learn(given, seconds=CROSS_VALIDATE)
             model.save_pretrained(folder := self.next_folder)
             self.folder, self.trained = folder, TrainedModel(model, answers)
             return self.trained

@@ -48,7 +48,7 @@ from boustro.text import tokenizers
 from boustro.text.documents import Split, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
 from boustro.text.places import Corpus
-from boustro.text.tokenizers import LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer, num_ids
+from boustro.text.tokenizers import GPT2_PATTERN, LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer, num_ids
 
 SHARD_PIECES = 1 << 27  # 256 MB of two-byte ids: a file that every system maps and copies
 BATCH_CHARACTERS = 1 << 21  # a message between processes; smaller ones cost more than they carry
@@ -250,7 +250,6 @@ def _narrow(ids: Any) -> np.ndarray:
     return wide.astype(_worker["dtype"])
 
 
-GPT2_PATTERN = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 LONG_TEXT, LONG_RUNS = 100_000, tuple(500 * space for space in " \n\t")
 """Texts where tiktoken's regex might fail: it panics at some hundred thousand spaces in a row."""
 UNTRIED, SPLIT_ALIKE, SPLIT_UNLIKE = 0, 1, 2

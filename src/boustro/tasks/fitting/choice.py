@@ -26,6 +26,7 @@ from boustro.tasks.fitting.estimate import (
     answers_left_out,
     dev_names,
     estimate,
+    score_by_names,
 )
 from boustro.tasks.fitting.training import begin_training, fit_head, with_head
 from boustro.tasks.folds import num_different
@@ -36,18 +37,22 @@ CHOICE_SECONDS = 120.0
 LEAST_LABELS, WELL = 50, 50.0
 """Labels in all, such as entities, below which no head is tried that is trained by steps where one that is solved at
 once has such a score: it takes half of a `fit`, and is worse then (docs/log.md)."""
+NAMES_WELL = 25.0
+"""Of examples that are too few to be parted: names that score so on them score 9 more than a head on others
+(docs/log.md)."""
 
 
 def fit_best(plan: Plan[Any], head: str | None, given: Examples, seed: int, seconds: float) -> Fitted:
     """Train with the kind of head that was asked for, else with the one that `choose_head` takes; the record says why,
-    and has the estimate that may take `seconds`, 0 for none."""
+    and has the estimate that may take `seconds`, 0 for none, and names of columns."""
     plans = plans_to_choose(plan, head)
     choice = choose_head(plans, given, seed)
-    then: list[Then] = [partial(estimate, seconds=seconds, heads=choice.heads)] if seconds else []
+    how = {"seconds": seconds, "heads": choice.heads, "known": choice.known}
+    then: list[Then] = [partial(estimate, **how)] if seconds else []
     then += [partial(dev_names, given.dev)] if given.dev else []
     fitted = fit_head(choice.plan, given, seed, then)
     fitted = replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
-    return fitted if len(plans) < 2 or given.dev or given.weak else _by_names(fitted, given, choice.score)
+    return _by_names(fitted, given, choice).with_columns(given.columns)
 
 
 def plans_to_choose(plan: Plan[Any], head: str | None) -> list[Plan[Any]]:
@@ -71,13 +76,15 @@ class HeadChoice:
 
     Attributes:
         heads: For each example the plan that is chosen by the parts that it is not in; empty where nothing was chosen.
-        score: That of the plan's answers; `WELL` where nothing was chosen.
+        score: That of the plan's answers; `None` where nothing was chosen.
+        known: What knows the labels by their names, if it may be kept in place of a head.
     """
 
     plan: Plan[Any]
     told: str = ""
     heads: Sequence[Plan[Any]] = ()
-    score: float = WELL
+    score: float | None = None
+    known: Fitted | None = None
 
 
 def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadChoice:
@@ -89,17 +96,16 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     which one does that is solved at once, if these examples suit it.
     """
     train = [example for example in given.train if example.is_labelled]
-    if len(plans) < 2 or given.dev or given.weak:
-        return HeadChoice(plans[0])
     different = num_different(train, FEW_EXAMPLES)
-    if different >= FEW_EXAMPLES:
+    if len(plans) < 2 or given.dev or given.weak or different >= FEW_EXAMPLES:
         return HeadChoice(plans[0])
     answered: dict[str, dict[int, Answer]] = {}
     untried, started = dict[str, str](), time.monotonic()
     training, data = begin_training(plans[0], given, seed)
-    begun = training.fitted
+    begun, known = training.fitted, _known_by_names(training.fitted)
     if different < FEWEST:
-        return HeadChoice(next((plan for plan in plans if _solved_at_once(begun, plan, data)), plans[0]))
+        chosen = next((plan for plan in plans if _solved_at_once(begun, plan, data)), plans[0])
+        return HeadChoice(chosen, known=known)
     parts, units = list(data.parts(PARTS[0])), begun.labelling.units
     asked = np.sort(np.concatenate([left for _, left in parts]))
 
@@ -126,7 +132,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
         started = time.monotonic()
     rest = "".join(f"; {kind} was not tried: {why}" for kind, why in untried.items())
     if not answered:
-        return HeadChoice(plans[0], f"head: {plans[0].head_kind}{rest}")
+        return HeadChoice(plans[0], f"head: {plans[0].head_kind}{rest}", known=known)
 
     def best(some: np.ndarray) -> Plan[Any]:
         kind = max(found := scores(some), key=lambda kind: found[kind])
@@ -139,7 +145,8 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
             heads[n] = chosen
     tried = ", ".join(f"{kind} {score}" for kind, score in scores(asked).items())
     how = f", of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})" if len(answered) > 1 else rest
-    return HeadChoice(plan, f"head: {plan.head_kind}{how}; --head takes another", heads, scores(asked)[plan.head_kind])
+    how += "; --head takes another"
+    return HeadChoice(plan, f"head: {plan.head_kind}{how}", heads, scores(asked)[plan.head_kind], known)
 
 
 def _solved_at_once(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> bool:
@@ -149,24 +156,26 @@ def _solved_at_once(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> bool:
     return False
 
 
-def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
-    """Return what knows the labels by their names, where it answers these few examples as well as heads that learned
-    the others of them; of fewer than can be parted where it answers them `WELL`."""
-    train = [example for example in given.train if example.is_labelled]
-    if num_different(train, FEW_EXAMPLES) >= FEW_EXAMPLES:
-        return fitted
-    if all(len(kind_names(name)) > 1 for name in fitted.labelling.types):  # where a ridge head begins
-        return fitted
-    if (known := fitted.labelling.known_by_names(fitted)) is None:
-        return fitted
-    from boustro.tasks.label_types import answers_by_types
+def _known_by_names(begun: Fitted) -> Fitted | None:
+    """Return what knows the labels by their names; `None` where that is what a ridge head begins with."""
+    are_kinds = all(len(kind_names(name)) > 1 for name in begun.labelling.types)
+    return None if are_kinds else begun.labelling.known_by_names(begun)
 
-    units, inputs = fitted.labelling.units, fitted.inputs(train, cached=True)
-    by_names = round(units.score(train, answers_by_types(known, train, inputs)), 1)
-    if by_names < learned:
+
+def _by_names(fitted: Fitted, given: Examples, choice: HeadChoice) -> Fitted:
+    """Return what knows the labels by their names, where it answers these few examples as well as heads that learned
+    the others of them; of fewer than can be parted where its score is `NAMES_WELL`."""
+    if (known := choice.known) is None:
+        return fitted
+    train, metric = [example for example in given.train if example.is_labelled], fitted.labelling.units.metric
+    by_names = round(score_by_names(fitted, known, train, fitted.inputs(train, cached=True)) or 0.0, 1)
+    if by_names < (NAMES_WELL if choice.score is None else choice.score):
         return replace(fitted, record=fitted.record | {BY_NAMES: by_names})
-    why = f"as good as what was learned ({units.metric}: {by_names} beside {learned:.1f})"
-    told = f"head: what the types are called, which is {why}; --head takes another"
+    if choice.score is None:
+        why = f"as these are too few examples to judge a head by ({metric} on them: {by_names})"
+    else:
+        why = f"which is as good as what was learned ({metric}: {by_names} beside {choice.score})"
+    told = f"head: what the types are called, {why}; --head takes another"
     own = {
         name: known.record[name] for name in ("head_parameters", "layer_weights", "losses", "best_epoch", "dev_curve")
     }

@@ -96,7 +96,12 @@ def _within(data: TrainingSet, some: np.ndarray) -> TrainingSet:
 
 
 def estimate(
-    fitted: Fitted, data: TrainingSet, trained: float, seconds: float, heads: Sequence[Plan[Any]] = ()
+    fitted: Fitted,
+    data: TrainingSet,
+    trained: float,
+    seconds: float,
+    heads: Sequence[Plan[Any]] = (),
+    known: Fitted | None = None,
 ) -> dict[str, Any]:
     """Estimate a model's score by cross-validation, for its record; see the module.
 
@@ -104,6 +109,7 @@ def estimate(
         trained: The seconds that the training of its head took.
         seconds: How long this may take.
         heads: By which plan each example is answered, see `HeadChoice`; by default that of the model.
+        known: What knows the labels by their names, where it is made already.
     """
     needed = {parts: trained * parts * 0.8 * sum(SHARES) for parts in PARTS}
     chosen = next((parts for parts in PARTS if needed[parts] <= seconds), None)
@@ -113,12 +119,14 @@ def estimate(
     if chosen is None:
         return {KEY: {"why_not": TOO_LONG.format(count_of(round(needed[1]), "seconds"), seconds)}}
     try:
-        return {KEY: _judged(fitted, data, heads, chosen) | cut}
+        return {KEY: _judged(fitted, data, heads, chosen, known) | cut}
     except ValueError as why:
         return {KEY: {"why_not": str(why)}}
 
 
-def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chosen: int) -> dict[str, Any]:
+def _judged(
+    fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chosen: int, known: Fitted | None
+) -> dict[str, Any]:
     """Return the facts of an estimate by so many parts; `ValueError` where one of them cannot be learned or judged."""
     parts = list(data.parts(chosen))
     tested = [data.gold[n] for n in sorted(n for _, left in parts for n in left.tolist())]
@@ -139,7 +147,7 @@ def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chose
         sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
     facts = _facts(fitted, drawn, sizes)
     facts |= {"examples": len(tested), "parts": len(parts), "groups": int(groups.max()) + 1}
-    names = score_by_names(fitted, data.named, tested, data.inputs.select(np.array(sorted(answers))))
+    names = score_by_names(fitted, known or data.named, tested, data.inputs.select(np.array(sorted(answers))))
     facts |= {"divided": data.kin().divided, **_by_words(fitted, data, parts)}
     return facts if names is None else facts | {"names": _rounded(names)}
 
@@ -151,7 +159,7 @@ def dev_names(dev: Sequence[Any], fitted: Fitted, data: TrainingSet, _: float) -
 
 
 def score_by_names(
-    fitted: Fitted, named: NamedLabels | None, examples: Sequence[Any], inputs: HeadInputs
+    fitted: Fitted, named: NamedLabels | Fitted | None, examples: Sequence[Any], inputs: HeadInputs
 ) -> float | None:
     """Return what the names of labels alone score on examples with these features; see `Labelling.answers_by_names`."""
     answers = fitted.labelling.answers_by_names(fitted, named, examples, inputs)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from boustro.choose import lazy
-from boustro.heads.inputs import HeadInputs, NamedLabels, Targets
+from boustro.heads.inputs import HeadInputs, Targets
 from boustro.heads.options import HeadOptions
 from boustro.tasks.answers import Answer
 from boustro.text.words import apart
@@ -226,10 +226,10 @@ class Labelling(ABC):
         return None
 
     def answers_by_names(
-        self, fitted: Any, named: NamedLabels | None, examples: Sequence[Any], inputs: HeadInputs
+        self, fitted: Any, named: Any, examples: Sequence[Any], inputs: HeadInputs
     ) -> list[Answer] | None:
         """Return what the names of a trained model's labels alone answer for examples, by their features; `None` as for
-        `known_by_names`. `named` is what a head has learned from them."""
+        `known_by_names`. `named` is what a head has learned from them, a `NamedLabels`, or what knows them already."""
         return None
 
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from boustro.heads.inputs import HeadInputs, NamedLabels, Targets
+from boustro.heads.inputs import HeadInputs, Targets
 from boustro.heads.options import ClassOptions, HeadOptions
 from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
 from boustro.tasks.answers import Answer, Label, LabelSet
@@ -118,7 +118,7 @@ class TextLabelling(Labelling):
         return [s.label for s in examples if s.label is not None]
 
     def answers_by_names(
-        self, fitted: Any, named: NamedLabels | None, examples: Sequence[Any], inputs: HeadInputs
+        self, fitted: Any, named: Any, examples: Sequence[Any], inputs: HeadInputs
     ) -> list[Answer] | None:
         if named is None:
             return None

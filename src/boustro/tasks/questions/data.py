@@ -22,7 +22,6 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, as_di
 from boustro.tasks.data.texts import whole_text_once
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position, word_span
 from boustro.text.files import DataFile
-from boustro.text.rows import parse_record
 from boustro.text.words import Placed
 from boustro.types import Example, Sentence
 
@@ -110,11 +109,6 @@ def as_question(given: Any, place: str) -> Question:
         raise ValueError(f"{place}: expected an object with context and question, got {shorten(given)}")
     asked, context = (_text(given, key, place) for key in QUESTION_KEYS[::-1])
     return Question(asked.sentence, context.sentence, given["context"], context.places, where=place)
-
-
-def parse_question(line: str, place: str) -> Question:
-    """Read a question from a line of JSON."""
-    return as_question(parse_record(line, place), place)
 
 
 def _records(data: QuestionData, what: str, options: DataOptions, notes: list[Note]) -> Iterable[tuple[str, Any]]:

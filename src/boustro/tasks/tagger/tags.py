@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boustro.heads.factored import aliases
-from boustro.heads.inputs import HeadInputs, NamedLabels, Targets
+from boustro.heads.inputs import HeadInputs, Targets
 from boustro.heads.options import HeadOptions, TagOptions
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, parse_tag
 from boustro.names import LARGE
@@ -61,13 +61,12 @@ class TagLabelling(EntityLabelling):
         return None
 
     def answers_by_names(
-        self, fitted: Any, named: NamedLabels | None, examples: Sequence[Any], inputs: HeadInputs
+        self, fitted: Any, named: Any, examples: Sequence[Any], inputs: HeadInputs
     ) -> list[Answer] | None:
-        if (known := self.known_by_names(fitted)) is None:
+        if (known := named or self.known_by_names(fitted)) is None:
             return None
-        from boustro.tasks.label_types import answers_by_types
-
-        return answers_by_types(known, examples, inputs)
+        last = [stream[:, -1:] for stream in inputs.streams]
+        return known.answers(known.head.outputs(HeadInputs(last, inputs.lengths, inputs.parts)), examples)
 
     @property
     def types(self) -> tuple[str, ...]:

@@ -29,13 +29,10 @@ from boustro.encoders.loading import load_config
 from boustro.encoders.options import Precision
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.lab.generation.both_ends.reader import EndReader, Ids, ReadContexts
-from boustro.lab.generation.options import UNIGRAM_WEIGHT
 from boustro.models.pretrained import architecture_kind
 from boustro.text.alignment import without_mark
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import num_ids
-
-ROWS_IN_MEMORY = 64  # logits of as many rows are in memory at once
 
 
 class LMPair:
@@ -76,28 +73,6 @@ class LMPair:
             raise ValueError(f"{spec} is {'one model' if len(parts) == 1 else f'{len(parts)} models'}; {NEEDED}")
         forward, backward = lms_of(load_encoder(spec, "last", device=device, dtype=dtype, start_piece=start_piece))
         return cls(EndReader(forward), EndReader(backward), forward.tokenizer)
-
-    def joint_scores(
-        self,
-        lefts: Sequence[Ids],
-        middles: Sequence[Ids],
-        rights: Sequence[Ids],
-        unigram_weight: float = UNIGRAM_WEIGHT,
-    ) -> Tensor:
-        """Return (N,) f + b − γ · u of each middle between its own left and right context, summed over its pieces.
-
-        Contexts and middles are piece ids in text order; only the pieces nearest to the middle are read where they do
-        not fit into the window. The scores are not normalised: they compare middles of the same place. Middles that a
-        masked LM drafted are re-ranked so.
-        """
-        scores = []
-        for start in range(0, len(middles), ROWS_IN_MEMORY):
-            part = slice(start, start + ROWS_IN_MEMORY)
-            room = self.window - max(map(len, middles[part]))
-            contexts = zip(lefts[part], rights[part], strict=True)
-            ends = Ends(self, [(nearest_left(left, room), nearest_right(right, room)) for left, right in contexts])
-            scores.append(ends.joint(middles[part], range(len(middles[part])), unigram_weight))
-        return torch.cat(scores) if scores else torch.zeros(0)
 
 
 NEEDED = "a gap is filled by a forward and a backward LM over one vocabulary, such as starter or gpt2+./backward"
