@@ -60,6 +60,7 @@ def test_other_hosts_are_refused(host):
 
 def test_further_hosts_can_be_allowed_and_all_addresses_take_any():
     assert client_of(allow_hosts=("tagger.local",)).get("/x", headers={"host": "Tagger.local:80"}).status_code == 200
+    assert client_of(allow_hosts=("*",)).get("/x", headers={"host": "anything.example"}).status_code == 200
     assert client_of(host="0.0.0.0").get("/x", headers={"host": "anything.example"}).status_code == 200
     only = client_of(host="0.0.0.0", allow_hosts=("tagger.local",))
     assert error(only.get("/x", headers={"host": "anything.example"})) == (403, "host")
