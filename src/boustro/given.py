@@ -177,7 +177,7 @@ def is_by_text(given: Any) -> bool:
 
 def plain_value(value: Any) -> Any:
     """Return a number, a boolean or a text of numpy, or a label that was answered, as Python's own."""
-    value = getattr(value, "value", value) if isinstance(value, str) else value
+    value = getattr(value, "value", value) if isinstance(value, (str, int, float)) else value
     return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", True) else value
 
 
