@@ -140,6 +140,19 @@ def test_a_missing_package_names_the_command(monkeypatch):
         require_serve("x")
 
 
+def test_a_second_signal_ends_the_server_at_once_and_without_a_traceback(caplog):
+    def stop():
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    stopping = threading.Timer(1, stop)
+    stopping.start()
+    run_app(make_app("a test", HttpOptions()), HttpOptions(), listen(HttpOptions(port=0)))
+    stopping.join()
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_after_its_last_answer(sig, capfd):
     app, told = make_app("a test", HttpOptions()), []

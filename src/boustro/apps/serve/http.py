@@ -19,6 +19,7 @@ import contextlib
 import errno
 import hmac
 import json
+import logging
 import socket
 import sys
 import threading
@@ -444,7 +445,9 @@ def run_app(
         def handle_exit(self, sig: int, frame: Any) -> None:  # uvicorn's own would end the program by the signal
             if stopping is not None:
                 stopping()
-            self.force_exit = self.should_exit  # at the second one
+            if self.should_exit:  # the second one, at which all breaks off; that would be said with a traceback
+                self.force_exit = True
+                logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             self.should_exit = True
 
     with listener or listen(http) as bound:
