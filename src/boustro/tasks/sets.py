@@ -152,7 +152,8 @@ def read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOption
     outside = OUTSIDE_TEXTS if getattr(training, "none", 0) else {}
     judges = read_examples(kind, dev, replace(like(reading, dev), **outside)) if dev else ()
     weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else ()
-    texts = _documents(reading.documents, column) if reading.documents else ()
+    option = "" if reading.text_column else "--text-column"  # which names a column of the training set already
+    texts = _documents(reading.documents, column, option) if reading.documents else ()
     if texts and not kind.in_documents:
         from boustro.tasks.data.texts import whole_text
         from boustro.tasks.label_names import MOST_TEXTS
@@ -164,11 +165,11 @@ def read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOption
     return Examples(train=examples, dev=judges, weak=weak, weight=reading.weak_weight)
 
 
-def _documents(corpora: Iterable[str], column: tuple[str, ...]) -> Iterator[str]:
-    """Yield the texts of documents, under the key of this column where a corpus has it."""
+def _documents(corpora: Iterable[str], column: tuple[str, ...], option: str) -> Iterator[str]:
+    """Yield the texts of documents, under the key of this column where a corpus has it, which the option can name."""
     for corpus in corpora:
         (key,) = with_columns(corpus, column) or TEXT_KEYS[:1]
-        yield from read_documents([corpus], key, split="line", option="--text-column")
+        yield from read_documents([corpus], key, split="line", option=option)
 
 
 NOT_FOUND = "training sentences that stand in none of the documents, read as they are"
