@@ -671,7 +671,7 @@ def test_of_a_workbook_only_the_cells_that_change_are_written(toy, tmp_path, cap
     assert main(["redact", str(given), "--out", str(out), *how]) == 0
     assert out.read_bytes() == same.read_bytes()
     said = capsys.readouterr().err
-    assert "1 sheet behind the first one, which is not read and stay" in said and "1 workbook with comments" in said
+    assert "1 sheet behind the first one, which is not read and stays" in said and "1 workbook with comments" in said
     assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == f"{given}: row 6"
     with zipfile.ZipFile(given) as a, zipfile.ZipFile(out) as b:
         assert [name for name in a.namelist() if name != "xl/calcChain.xml"] == b.namelist()
