@@ -36,7 +36,7 @@ from boustro.heads.registry import owners
 from boustro.options import OptionError
 from boustro.output import print_notices
 from boustro.tasks import TASKS, TEXT_KEYS, WORD_KEYS, read_examples
-from boustro.tasks.config import TaskConfig
+from boustro.tasks.config import TaskConfig, refuse_weights
 from boustro.tasks.data import kept_for, like, with_columns
 from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS, TrainDataOptions, named_in
 from boustro.tasks.plan import Examples
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from boustro.tasks.base import Task
 
     AnyTask = Task[Any, Any]
-
-WEIGHTS = "sample_weight"
-"""What scikit-learn calls the weights of examples."""
 
 
 def training_sets(
@@ -100,8 +97,7 @@ def check_reading(kind: "type[AnyTask]", reading: Iterable[str]) -> None:
     """`OptionError` for what is no option of `read`."""
     known = signature(kind.read).parameters
     for name in (name for name in reading if name not in known):
-        if name == WEIGHTS:
-            raise OptionError(f"{name} is not read, as every example counts alike; repeat those that count more")
+        refuse_weights(name)
         config = TASKS[kind.name].config
         is_of_model = name in signature(kind).parameters or hasattr(config, name) or owners(name, config.heads())
         made = f"; options of the model are given when it is made: {kind.__name__}({name}=…)"
