@@ -188,7 +188,7 @@ def missing_file(path: Path, expected: str) -> FileNotFoundError:
 class GoldFault(ValueError):
     """A label or a score that is none; its message names the column that it stands in, see `under`."""
 
-    def __init__(self, where: str, what: str, columns: Sequence[str], value: Any, expected: str) -> None:
+    def __init__(self, where: str, what: str, columns: Iterable[str], value: Any, expected: str) -> None:
         self.parts = where, what, value, expected
         names = " or ".join(map(repr, columns))
         super().__init__(f"{where}: the {what} under {names} is {shorten(value)}; expected {expected}")
