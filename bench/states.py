@@ -7,7 +7,6 @@ final norm, as embeddings without pooling; it needs llama-cpp-python. The pieces
 but the states differs. `--quantise Q8=OUT` makes a file first, by llama.cpp's own quantiser.
 """
 
-import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import tyro
 
 from boustro import Tagger
 from boustro.encoders.outside import forward_lm
@@ -23,42 +23,54 @@ from boustro.tasks.data import read_data
 TYPES = {"Q8": "LLAMA_FTYPE_MOSTLY_Q8_0", "Q4": "LLAMA_FTYPE_MOSTLY_Q4_0"}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lm", required=True)
-    parser.add_argument("--gguf", nargs="+", default=[], help="NAME=FILE")
-    parser.add_argument("--quantise", nargs="*", default=[], help="Q8=OUT or Q4=OUT, from the first --gguf")
-    parser.add_argument("--train", required=True)
-    parser.add_argument("--dev", required=True)
-    parser.add_argument("--sentences", type=int, nargs=2, default=[400, 200])
-    parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
-    files = dict(pair.split("=", 1) for pair in given.gguf)
-    for name, out in (pair.split("=", 1) for pair in given.quantise):
-        quantise(next(iter(files.values())), out, TYPES[name])
+def main(
+    lm: str,
+    train: str,
+    dev: str,
+    gguf: tuple[str, ...] = (),
+    quantise: tuple[str, ...] = (),
+    sentences: tuple[int, int] = (400, 200),
+    seeds: tuple[int, ...] = (1, 2, 3),
+) -> None:
+    """Print the F1 of heads over the states of each program, and how many answers stay.
+
+    Args:
+        lm: The LM, in transformers.
+        train: Labelled sentences that the heads learn.
+        dev: Those that they are scored on.
+        gguf: NAME=FILE, the same LM for llama.cpp.
+        quantise: Q8=OUT or Q4=OUT, from the first of these files.
+        sentences: How many of the training and of the development set.
+        seeds: Of the heads.
+    """
+    files = dict(pair.split("=", 1) for pair in gguf)
+    for name, out in (pair.split("=", 1) for pair in quantise):
+        write_quantised(next(iter(files.values())), out, TYPES[name])
         files[name] = out
-    train, dev = (
+    learned, asked = (
         [replace(s, document="") for s in read_data(path)[:most]]
-        for path, most in zip((given.train, given.dev), given.sentences, strict=True)
+        for path, most in zip((train, dev), sentences, strict=True)
     )
     options: dict[str, Any] = {"layers": "last", "context": "sentence", "dtype": "float32"}
-    taggers = [Tagger(given.lm, "mlp", **options).fit(train, dev, seed=n + 1) for n in range(given.seeds)]
-    lm = forward_lm(taggers[0].encoder())
-    pieces = [lm.pieces(s.words, s.spaces) for s in dev]
-    base = np.concatenate([streams[0] for streams in lm.read(dev)])
+    taggers = [Tagger(lm, "mlp", **options).fit(learned, asked, seed=seed) for seed in seeds]
+    reader = forward_lm(taggers[0].encoder())
+    pieces = [reader.pieces(s.words, s.spaces) for s in asked]
+    base = np.concatenate([streams[0] for streams in reader.read(asked)])
     vectors = {"transformers": base}
     for name, file in files.items():
-        placed, begin = [], len(lm.before)
-        for states, own_pieces in zip(llama_states(file, [[*lm.before, *p.ids] for p in pieces]), pieces, strict=True):
+        placed, begin = [], len(reader.before)
+        for states, own_pieces in zip(
+            llama_states(file, [[*reader.before, *p.ids] for p in pieces]), pieces, strict=True
+        ):
             bounds = own_pieces.bounds + begin
-            placed.append(lm.place_at(states[:, None], bounds[:-1], bounds[1:]))
+            placed.append(reader.place_at(states[:, None], bounds[:-1], bounds[1:]))
         vectors[name] = np.concatenate(placed)
-    print(json.dumps({"train words": sum(map(len, train)), "dev words": len(base), "lm": given.lm}))
+    print(json.dumps({"train words": sum(map(len, learned)), "dev words": len(base), "lm": lm}))
     for name, some in vectors.items():
         scores, same = [], []
         for tagger in taggers:
-            answers, plain = answer(tagger, dev, some), answer(tagger, dev, base)
-            scores.append(tagger.fitted.score(dev, answers).value)
+            answers, plain = answer(tagger, asked, some), answer(tagger, asked, base)
+            scores.append(tagger.fitted.score(asked, answers).value)
             same.append(np.mean([a.tags == b.tags for a, b in zip(answers, plain, strict=True)]))
         rest = np.square(some.astype(float) - base).sum() / np.square(base - base.mean(0, dtype=float)).sum()
         row = {"states": name, "f1": [round(s, 2) for s in scores], "mean": round(float(np.mean(scores)), 2)}
@@ -91,7 +103,7 @@ def llama_states(file: str, rows: list[list[int]]) -> list[torch.Tensor]:
     return layers
 
 
-def quantise(file: str, out: str, kind: str) -> None:
+def write_quantised(file: str, out: str, kind: str) -> None:
     """A GGUF file at another precision; one that is quantised is quantised once more."""
     import ctypes
 
@@ -103,4 +115,4 @@ def quantise(file: str, out: str, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

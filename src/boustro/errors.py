@@ -60,7 +60,8 @@ def of_system(error: BaseException) -> str:
 
 PLURAL = re.compile(r"[a-z]{2,}[^\W\dsui]s")
 VERBS = {"are": "is", "were": "was", "have": "has", "do": "does", "their": "its"}
-VERBS |= {verb: f"{verb}s" for verb in ("occur", "look", "begin", "end", "share", "stand", "overlap", "differ")}
+VERBS |= {verb: f"{verb}s" for verb in "occur look begin end share stand overlap differ fit hold name say stay".split()}
+VERBS |= {"cross": "crosses"}
 
 
 def count_of(number: int, things: str) -> str:

@@ -37,10 +37,15 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
         hint = "; give one of its columns"
     elif not isinstance(given, str):
         try:
-            return iter(given)
+            return iter(_plain_items(given))
         except TypeError:  # not iterable, or an array without dimensions
             pass
     raise ValueError(f"expected {what}, got {type(given).__name__}{hint}")
+
+
+def _plain_items(given: Any) -> Any:
+    """Return a column of pyarrow as a list of Python's own values, and anything else as it is."""
+    return given.to_pylist() if hasattr(given, "to_pylist") else given
 
 
 def as_sentences(given: Iterable[Sentence | Sequence[str]]) -> list[Sentence]:
@@ -93,7 +98,7 @@ def are_texts(given: Any) -> bool:
     """Return whether this is a list (or another sequence, a column of a table, an array) of texts alone."""
     if isinstance(given, (str, bytes, Mapping)) or not _is_sized(given) or not hasattr(given, "__iter__"):
         return False
-    return len(given) > 0 and all(isinstance(item, str) for item in given)
+    return len(given) > 0 and all(isinstance(item, str) for item in _plain_items(given))
 
 
 def _is_sized(given: Any) -> bool:
@@ -121,6 +126,7 @@ def are_inputs(given: Any, labels: Any, words: bool) -> bool:
     list."""
     if is_frame(given):
         return False
+    given, labels = _plain_items(given), _plain_items(labels)
     if are_texts(given):
         return True
     if isinstance(given, (str, Mapping)) or isinstance(labels, str) or not _is_sized(given) or not len(given):
@@ -177,7 +183,7 @@ def is_by_text(given: Any) -> bool:
 
 def plain_value(value: Any) -> Any:
     """Return a number, a boolean or a text of numpy, or a label that was answered, as Python's own."""
-    value = getattr(value, "value", value) if isinstance(value, str) else value
+    value = getattr(value, "value", value) if isinstance(value, (str, int, float)) else value
     return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", True) else value
 
 

@@ -122,3 +122,13 @@ def test_answers_are_learned_beside_the_rest_of_their_table(write, tmp_path, cap
     words[words.index(str(table))] = str(other)
     assert main([*words, *named, "--out", str(tmp_path / "other")]) == 1
     assert "name it with --text-column note" in capsys.readouterr().err
+
+
+def test_the_column_of_documents_is_renamed_where_the_option_names_that_of_the_training_set(write, tmp_path, capsys):
+    train = write("a.csv", "texte,label\nLe train part,a\nLa gare dort,a\nIl paie tout,b\nElle a paye,b\n")
+    other = write("b.csv", "id,note\n1,Le bus part\n")
+    words = ["fit", "--train", str(train), "--text-column", "texte", "--documents", str(other)]
+    assert main([*words, "--encoder", "starter-memory", "--no-cache", "--out", str(tmp_path / "x")]) == 1
+    assert "b.csv:2: no text under the key 'text' (found: id, note); rename that of the texts to text" in (
+        capsys.readouterr().err
+    )

@@ -60,6 +60,7 @@ def test_other_hosts_are_refused(host):
 
 def test_further_hosts_can_be_allowed_and_all_addresses_take_any():
     assert client_of(allow_hosts=("tagger.local",)).get("/x", headers={"host": "Tagger.local:80"}).status_code == 200
+    assert client_of(allow_hosts=("*",)).get("/x", headers={"host": "anything.example"}).status_code == 200
     assert client_of(host="0.0.0.0").get("/x", headers={"host": "anything.example"}).status_code == 200
     only = client_of(host="0.0.0.0", allow_hosts=("tagger.local",))
     assert error(only.get("/x", headers={"host": "anything.example"})) == (403, "host")
@@ -137,6 +138,19 @@ def test_a_missing_package_names_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(ImportError, match=r"x needs uvicorn; install it with: pip install 'boustro\[serve\]'"):
         require_serve("x")
+
+
+def test_a_second_signal_ends_the_server_at_once_and_without_a_traceback(caplog):
+    def stop():
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    stopping = threading.Timer(1, stop)
+    stopping.start()
+    run_app(make_app("a test", HttpOptions()), HttpOptions(), listen(HttpOptions(port=0)))
+    stopping.join()
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])

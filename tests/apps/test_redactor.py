@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import unicodedata
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -486,6 +487,41 @@ def test_one_name_has_one_mask_in_a_row_or_everywhere(toy, file, tmp_path, capsy
     assert (out, err) == ("text,n\n[PER_1] left.,1\n[PER_2] left.,2\n", "")
 
 
+FRAMES = [
+    '{"text":{"0":"%s","1":"%s"},"Ada":{"0":1,"1":"%s"}}',
+    '{"0": {"text": "%s", "Ada": 1}, "1": {"text": "%s", "Ada": "%s"}}',
+    '{"columns":["text","Ada"],"index":[0,1],"data":[["%s",1],["%s","%s"]]}',
+    '{"schema":{"fields":[{"name":"text"},{"name":"Ada"}],"primaryKey":["index"]},'
+    '"data":[{"index":0,"text":"%s","Ada":1},{"index":1,"text":"%s","Ada":"%s"}]}',
+]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_row_of_a_data_frame_in_json_is_one_as_in_a_table(toy, file, tmp_path, capsys, frame):
+    path = str(file("a.json", frame % ("Okonkwo left.", "Ada Brandt met Okonkwo", "Okonkwo")))
+    assert main(["redact", path]) == 0
+    out, _ = capsys.readouterr()
+    assert out == frame % ("[PER_1] left.", "[PER_1] met [PER_2]", "[PER_2]")
+    assert main(["redact", path, "--text-column", "text", "--out", str(tmp_path / "b.json")]) == 0
+    assert "b.json: 2 rows" in capsys.readouterr().err
+    assert (tmp_path / "b.json").read_text() == frame % ("[PER_1] left.", "[PER_1] met [PER_2]", "Okonkwo")
+    assert main(["redact", path, *EVERYWHERE]) == 0
+    assert capsys.readouterr().out == frame % ("[PER_1] left.", "[PER_2] met [PER_1]", "[PER_1]")
+    assert main(["redact", path, "--text-column", "body"]) == 1
+    assert "no 'body' (found: text, Ada)" in capsys.readouterr().err
+    path = str(file("a.jsonl", f"{frame}\n{frame}\n" % (("Okonkwo left.", "Ada Brandt met Okonkwo", "Okonkwo") * 2)))
+    assert main(["redact", path]) == 0  # a value beside another is no table, and its keys are read
+    assert "[PER_3]" in capsys.readouterr().out
+
+
+def test_words_are_counted_alike_however_their_accents_are_written(file, capsys):
+    given, said = "Ask Zoë Côté and José Muñoz in Málaga.", set()
+    for form in ("NFC", "NFD"):
+        assert main(["redact", str(file("a.txt", unicodedata.normalize(form, given)))]) == 0
+        said.add(re.search(r"\d+ of 8 words", capsys.readouterr().err)[0])
+    assert len(said) == 1
+
+
 def test_columns_of_a_folder_are_those_of_its_tables_and_are_there_before_anything_is_written(toy, tmp_path, capsys):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("body,n\nOkonkwo left.,Okonkwo\n")
@@ -635,7 +671,7 @@ def test_of_a_workbook_only_the_cells_that_change_are_written(toy, tmp_path, cap
     assert main(["redact", str(given), "--out", str(out), *how]) == 0
     assert out.read_bytes() == same.read_bytes()
     said = capsys.readouterr().err
-    assert "1 sheet behind the first one, which is not read and stay" in said and "1 workbook with comments" in said
+    assert "1 sheet behind the first one, which is not read and stays" in said and "1 workbook with comments" in said
     assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == f"{given}: row 6"
     with zipfile.ZipFile(given) as a, zipfile.ZipFile(out) as b:
         assert [name for name in a.namelist() if name != "xl/calcChain.xml"] == b.namelist()

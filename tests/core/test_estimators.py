@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from boustro import Classifier
+from boustro.options import OptionError
 from boustro.tasks import task_class
 
 pytest.importorskip("sklearn")
@@ -152,3 +154,12 @@ def test_arrays_and_columns_are_texts_too(make):
     frame = pandas.DataFrame({"text": TEXTS, "label": LABELS})
     expected = make("classify").fit(TEXTS, LABELS).predict(TEXTS)
     assert make("classify").fit(frame["text"], frame["label"]).predict(np.array(TEXTS, object)) == expected
+
+
+def test_weights_of_examples_are_refused_with_what_to_do_wherever_they_are_given(tiny_pair):
+    for fit in (
+        lambda: Classifier(tiny_pair, sample_weight=[1, 2]),
+        lambda: Classifier(tiny_pair).fit(["a", "b"], ["x", "y"], sample_weight=[1, 2]),
+    ):
+        with pytest.raises(OptionError, match=r"sample_weight is not read, .*; repeat those that count more"):
+            fit()

@@ -329,6 +329,8 @@ def test_what_are_no_texts_is_refused_as_by_predict(known, texts, said):
 
 def test_one_text_and_any_iterable_of_texts_are_read(known):
     assert Classifier.from_labels(LABELS, TEXTS[0]).record["notices"] == {TOO_FEW: 1}
+    (said,) = Classifier.from_labels(LABELS, TEXTS[0], none=0.3).record["notices"]
+    assert said == f"{TOO_FEW}, and none=0.3 (--none 0.3) leaves out what is near to no name"
     for given in (pd.Series(TEXTS), np.array(TEXTS), (text for text in TEXTS), dict.fromkeys(TEXTS).keys()):
         made = Classifier.from_labels(LABELS, given, none=0)
         assert torch.equal(made.fitted.head.body.weight, known.fitted.head.body.weight)

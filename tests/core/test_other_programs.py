@@ -12,6 +12,7 @@ import pyarrow
 import pytest
 from pyarrow import feather
 
+from boustro.given import are_inputs, are_texts, as_list
 from boustro.tasks.data import read_data
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import read_texts
@@ -90,6 +91,13 @@ def test_frames_that_give_themselves_as_arrow_are_read():
         assert [spans(s) for s in read_data(table)] == [[("PER", "Ada")], [("PER", "Bo")]]
     named = Polars(body=["Ada left."], entities=[[{"start": 0, "end": 3, "label": "PER"}]])
     assert spans(read_data(named, text_column="body")[0]) == [("PER", "Ada")]
+
+
+def test_columns_of_arrow_are_texts_and_their_labels():
+    texts = pyarrow.array(["Ada left.", None], pyarrow.string_view())
+    labels = pyarrow.chunked_array([["a"], ["b"]]).dictionary_encode()
+    assert are_texts(texts[:1]) and not are_texts(texts) and are_inputs(texts, labels, False)
+    assert (as_list(texts, "texts"), as_list(labels, "labels")) == (["Ada left.", None], ["a", "b"])
 
 
 def test_texts_that_arrow_holds_as_views_are_read_and_written(tmp_path):

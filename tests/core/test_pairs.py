@@ -12,6 +12,7 @@ import boustro
 from boustro.heads.options import PairOptions
 from boustro.heads.pairs import PAIR_FEATURES, PairBody
 from boustro.metrics.score import score_correlation
+from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.pairs import PAIRS, make_pair, side_features
 
 SUBJECTS, VERBS = ("Ada", "Ben", "Cleo", "Dora"), ("left", "sang", "slept", "won")
@@ -151,3 +152,6 @@ def test_pairs_are_read_from_tables(tmp_path):
     table.write_text("sentence1,sentence2,label\nAda left.,It rained.,\n")
     with pytest.raises(ValueError, match=r"pairs\.csv:2: the label under 'label' or 'same' is ''"):
         PAIRS["pair"].read(table)
+    table.write_text("sentence1,sentence2,stance\nAda left.,It rained.,\n")
+    with pytest.raises(ValueError, match=r"pairs\.csv:2: the label under 'stance' is ''; expected a name"):
+        PAIRS["pair"].read(table, DataOptions(label_column="stance"))

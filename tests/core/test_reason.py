@@ -59,6 +59,11 @@ def test_too_little_memory_is_told_from_other_errors(error: Exception, lacks: bo
         ("names that begin in another one and end after it", "1 name that begins in another one and ends after it"),
         ("tags that do not fit their neighbours", "1 tag that does not fit its neighbours"),
         ("of 80 texts look German", "1 of 80 texts look German"),
+        ("rows that fit no label, which have none", "1 row that fits no label, which has none"),
+        ("sheets behind it, which are not read and stay", "1 sheet behind it, which is not read and stays"),
+        ("gold spans that cross another one", "1 gold span that crosses another one"),
+        ("texts without a label, which say what others are", "1 text without a label, which says what others are"),
+        ("lines that name the columns, left out", "1 line that names the columns, left out"),
     ],
 )
 def test_one_thing_is_not_many(things, one):

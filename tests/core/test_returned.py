@@ -39,7 +39,7 @@ def test_a_regressor_returns_its_numbers_and_shows_their_first_digits(tiny_pair)
     assert [*map(shown_score, (0.934, 0.004, 0.0, 1.0))] == ["0.93", "0.004", "0.00", "1.00"]
 
 
-@pytest.mark.parametrize("values", [("delivery", "payment"), (0, 1), (False, True)])
+@pytest.mark.parametrize("values", [("delivery", "payment"), (0, 1), (False, True), (0.5, 1.5)])
 def test_a_label_equals_what_fit_was_given(tiny_pair, values):
     gold = [*values] * 3
     model = Classifier(tiny_pair, head="ridge-pool", cache=False).fit(TEXTS, gold)
@@ -48,12 +48,19 @@ def test_a_label_equals_what_fit_was_given(tiny_pair, values):
     assert found == said and [*map(str, found)] == [label.label for label in found] == [str(value) for value in said]
     right = np.mean([one == other for one, other in zip(said, gold, strict=True)])
     assert np.mean([one == other for one, other in zip(found, gold, strict=True)]) == right
-    assert (np.array(found) == gold).mean() == accuracy_score(gold, found) == right
+    assert (np.array(found) == gold).mean() == right
+    assert accuracy_score([*map(str, gold)], [*map(str, found)]) == right  # which takes no floats
+    assert isinstance(gold[0], float) or accuracy_score(gold, found) == right
+    alone = np.array([model.predict(text) for text in TEXTS])
+    assert np.array(found).dtype == np.array(gold).dtype and (alone == gold).mean() == right
+    assert alone.dtype == np.array([*gold, 0] if values == (False, True) else gold).dtype
+    assert all(isinstance(label, type(label.value)) for label in found) or values == (False, True)
+    assert [*map(bool, found)] == [*map(bool, said)]
     assert Counter(found) == Counter(said) and sorted(found) == sorted(said) and max(found) == max(said)
     assert all(label in {*values} and (label != label.value) is False for label in found)
     for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
         assert type(again) is Labels and again == found and again[0].to_dict() == found[0].to_dict()
-    assert json.dumps(found) == json.dumps([*map(str, found)])
+    assert json.loads(json.dumps(found)) == said
     assert model.predict_proba(TEXTS).sum(1) == pytest.approx(1, abs=1e-14)
     assert Classifier(tiny_pair, head="ridge-pool", cache=False).fit(TEXTS, [Label("", 0, {}, v) for v in gold])
 

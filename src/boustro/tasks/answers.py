@@ -51,26 +51,30 @@ class Entities(list[Entity]):
         return as_paragraph(self.text, self.marked)
 
 
-class Label(str):
-    """The label of a text or a pair: its name, which is "" for no label at all.
+class Label:
+    """The label of a text or a pair: the text or the number that `fit` was given, as a `str`, an `int` or a `float`.
 
-    It equals, sorts and counts as the label that `fit` was given, also where that is a number.
+    As a text it is its name, which is "" for no label at all. True and False are 1 and 0, since nothing else can be a
+    `bool`.
 
     Attributes:
+        label: The name.
         score: Its probability.
         probabilities: That of every label, by name.
         value: The label as it was given to `fit`.
     """
 
+    label: str
     score: float
     probabilities: dict[str, float]
     value: Any
 
     def __new__(cls, name: str, score: float, probabilities: Mapping[str, float], value: Any = None) -> "Label":
         """Make a label; without a value that is the name."""
-        made = super().__new__(cls, name)
-        made.score, made.probabilities = score, dict(probabilities)
-        made.value = str(name) if value is None else value
+        value = str(name) if value is None else value
+        base, kind = next(pair for pair in LABEL_KINDS.items() if isinstance(value, pair[0]))
+        made = base.__new__(kind, value)
+        made.label, made.score, made.probabilities, made.value = str(name), score, dict(probabilities), value
         return made
 
     @classmethod
@@ -79,28 +83,11 @@ class Label(str):
         (name,), (score,) = answer.tags, answer.scores
         return cls(name, score, answer.probabilities or {}, values.get(name))
 
-    @property
-    def label(self) -> str:
-        """The name."""
-        return str(self)
-
     def __getnewargs__(self) -> Any:
-        return str(self), self.score, self.probabilities, self.value
+        return self.label, self.score, self.probabilities, self.value
 
-    def __eq__(self, other: object) -> Any:
-        return self.value == getattr(other, "value", other)
-
-    def __ne__(self, other: object) -> Any:
-        return self.value != getattr(other, "value", other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self.value < getattr(other, "value", other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self.value > getattr(other, "value", other)
-
-    def __hash__(self) -> int:
-        return hash(self.value)
+    def __str__(self) -> str:
+        return self.label
 
     def __repr__(self) -> str:
         return f"Label({self.value!r}, {shown_score(self.score)})"
@@ -115,6 +102,21 @@ class Label(str):
             "score": short_score(self.score),
             "probabilities": _short(self.probabilities),
         }
+
+
+class TextLabel(Label, str):
+    """A label that `fit` was given as a text."""
+
+
+class IntegerLabel(Label, int):
+    """A label that `fit` was given as a whole number, or as true or false."""
+
+
+class FloatLabel(Label, float):
+    """A label that `fit` was given as another number."""
+
+
+LABEL_KINDS: dict[Any, type[Label]] = {str: TextLabel, int: IntegerLabel, float: FloatLabel}
 
 
 class Labels(list[Label]):

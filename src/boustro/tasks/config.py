@@ -29,6 +29,12 @@ def refuse_documents(reading: ReadingOptions) -> None:
         raise OptionError("context must be sentence where whole texts are read, which stand in no document")
 
 
+def refuse_weights(name: str) -> None:
+    """`OptionError` for the weights of examples, as scikit-learn calls them."""
+    if name == "sample_weight":
+        raise OptionError(f"{name} is not read, as every example counts alike; repeat those that count more")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig(PresetOptions, ReadingOptions):
     """The options that all tasks share; those of the head and its training are the head's own (`heads.options`).
@@ -117,6 +123,7 @@ class TaskConfig(PresetOptions, ReadingOptions):
         of_head = {name: value for name, value in chosen.items() if made.has(name)}
         rest = {name: value for name, value in chosen.items() if name not in of_head}
         for name in rest:
+            refuse_weights(name)
             cls.check_head(kind, name)
             if name not in (own_names := [field.name for field in fields(cls)]):
                 known = [*own_names, *made.option_names()]

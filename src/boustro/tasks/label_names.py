@@ -55,6 +55,7 @@ DESCRIBED = "NAME: MEANING on a command line, {'NAME': 'MEANING'} in Python"
 ANOTHER = re.compile(r",(?=[^\s\d]|[^,:]+:)")
 """A comma in a description behind which another label may begin: no space is between them, or it is described too."""
 TOO_FEW = "texts, which are too few to learn from: the names alone decide"
+FAR_FROM_ALL = f"{TOO_FEW}, and none={{}} (--none {{}}) leaves out what is near to no name"
 
 
 def parse_labels(given: Sequence[str]) -> dict[str, str]:
@@ -205,7 +206,7 @@ def from_labels(
         adapted = head.adapt(pool_all(head, inputs))
         best = np.stack(head.outputs(inputs)).max(1)
         least = (float(np.quantile(best, none)) if adapted else least) if none else None
-        notices |= {} if adapted else {TOO_FEW: len(read)}
+        notices |= {} if adapted else {FAR_FROM_ALL.format(none, none) if none else TOO_FEW: len(read)}
     notices |= doubtful_names(means) if isinstance(labels, str) else {}
     labelling = fitted.labelling
     assert isinstance(labelling, TextLabelling)

@@ -33,7 +33,7 @@ from boustro.tasks.answers import InputAnswer, Label
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
 from boustro.tasks.data.named import RecordReader, texts_under
-from boustro.tasks.data.reading import Note, as_dict
+from boustro.tasks.data.reading import GoldFault, Note, as_dict
 from boustro.tasks.data.texts import SCORE_KEY, as_score, is_label, tidy_label, whole_text
 from boustro.tasks.data.units import Offsets, word_span
 from boustro.tasks.inputs import GivenRecord, RecordInputs
@@ -124,9 +124,8 @@ def _pair(record: Any, where: str, notes: list[Note], fields: Fields) -> TextPai
         return replace(pair, score=as_score(record.get(SCORE_KEY), where))
     label = plain_value(next((record[key] for key in fields.gold if key in record), None))
     if not is_label(label):
-        names = " or ".join(map(repr, fields.gold))
-        said = f"{where}: the label under {names} is {shorten(label)}; expected a name, a number or a bool"
-        raise ValueError(said + "; label it, or remove it" * (label in (None, "")))
+        advice = "; label it, or remove it" * (label in (None, ""))
+        raise GoldFault(where, "label", fields.gold, label, f"a name, a number or a bool{advice}")
     if isinstance(label, bool):  # named as JSON writes it
         return replace(pair, label=TypedLabel(label, str(label).lower()))
     return replace(pair, label=tidy_label(label, where, notes))

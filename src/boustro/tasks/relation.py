@@ -30,7 +30,7 @@ from boustro.tasks import LABEL_KEY, RELATION_KEYS, TASKS
 from boustro.tasks.answers import Answer, InputAnswer, Label
 from boustro.tasks.base import Task
 from boustro.tasks.data.named import RecordReader
-from boustro.tasks.data.reading import Note, as_dict, document_of
+from boustro.tasks.data.reading import GoldFault, Note, as_dict, document_of
 from boustro.tasks.data.texts import is_label, tidy_label, whole_text_once
 from boustro.tasks.data.units import Offsets, OffsetUnit, Span, convert, to_words
 from boustro.tasks.inputs import RecordInputs
@@ -125,7 +125,7 @@ def _labelled(record: Any, where: str, notes: list[Note]) -> MarkedText:
     example = mark_text(record, where, notes)
     label = record.get(LABEL_KEY) if isinstance(record, Mapping) else example.label
     if not is_label(label):
-        raise ValueError(f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected the name of a relation")
+        raise GoldFault(where, "label", (LABEL_KEY,), label, "the name of a relation")
     return replace(example, label=tidy_label(label, where, notes))
 
 

@@ -36,7 +36,7 @@ from boustro.heads.registry import owners
 from boustro.options import OptionError
 from boustro.output import print_notices
 from boustro.tasks import TASKS, TEXT_KEYS, WORD_KEYS, read_examples
-from boustro.tasks.config import TaskConfig
+from boustro.tasks.config import TaskConfig, refuse_weights
 from boustro.tasks.data import kept_for, like, with_columns
 from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS, TrainDataOptions, named_in, named_of
 from boustro.tasks.plan import Examples
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from boustro.tasks.base import Task
 
     AnyTask = Task[Any, Any]
-
-WEIGHTS = "sample_weight"
-"""What scikit-learn calls the weights of examples."""
 
 
 def training_sets(
@@ -102,8 +99,7 @@ def check_reading(kind: "type[AnyTask]", reading: Iterable[str]) -> None:
     """`OptionError` for what is no option of `read`."""
     known = signature(kind.read).parameters
     for name in (name for name in reading if name not in known):
-        if name == WEIGHTS:
-            raise OptionError(f"{name} is not read, as every example counts alike; repeat those that count more")
+        refuse_weights(name)
         config = TASKS[kind.name].config
         is_of_model = name in signature(kind).parameters or hasattr(config, name) or owners(name, config.heads())
         made = f"; options of the model are given when it is made: {kind.__name__}({name}=…)"
@@ -155,7 +151,8 @@ def read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOption
     outside = OUTSIDE_TEXTS if getattr(training, "none", 0) else {}
     judges = read_examples(kind, dev, replace(like(reading, dev), **outside)) if dev else ()
     weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else ()
-    texts = _documents(reading.documents, column) if reading.documents else ()
+    option = "" if reading.text_column else "--text-column"  # which names a column of the training set already
+    texts = _documents(reading.documents, column, option) if reading.documents else ()
     if texts and not kind.in_documents:
         from boustro.tasks.data.texts import whole_text
         from boustro.tasks.label_names import MOST_TEXTS
@@ -167,11 +164,11 @@ def read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOption
     return Examples(train=examples, dev=judges, weak=weak, weight=reading.weak_weight, columns=columns)
 
 
-def _documents(corpora: Iterable[str], column: tuple[str, ...]) -> Iterator[str]:
-    """Yield the texts of documents, under the key of this column where a corpus has it."""
+def _documents(corpora: Iterable[str], column: tuple[str, ...], option: str) -> Iterator[str]:
+    """Yield the texts of documents, under the key of this column where a corpus has it, which the option can name."""
     for corpus in corpora:
         (key,) = with_columns(corpus, column) or TEXT_KEYS[:1]
-        yield from read_documents([corpus], key, split="line", option="--text-column")
+        yield from read_documents([corpus], key, split="line", option=option)
 
 
 NOT_FOUND = "training sentences that stand in none of the documents, read as they are"

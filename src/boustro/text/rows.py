@@ -11,7 +11,9 @@ An array is read as a whole. Tables are in `files`.
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import chain, count
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,14 @@ def frame_records(value: Any) -> list[dict[str, Any]]:
     {"text": {"0": "a", "1": "b"}}, {"0": {"text": "a"}, "1": {"text": "b"}}, {"columns": ["text"], "data": [["a"],
     ["b"]]} and {"schema": …, "data": [{"index": 0, "text": "a"}, …]} → [{"text": "a"}, {"text": "b"}]
     """
+    return [{name: reduce(getitem, keys, value) for name, keys in row.items()} for row in frame_cells(value)]
+
+
+def frame_cells(value: Any) -> list[dict[str, tuple[Any, ...]]]:
+    """Return where the cells of each record of a data frame stand (`frame_records`), by the names of their columns.
+
+    {"text": {"0": "a", "1": "b"}} → [{"text": ("text", "0")}, {"text": ("text", "1")}]
+    """
     if not isinstance(value, dict):
         return []
     data, names, schema = (value.get(key) for key in ("data", "columns", "schema"))
@@ -193,17 +203,18 @@ def frame_records(value: Any) -> list[dict[str, Any]]:
         if value.keys() == {"schema", "data"} and isinstance(schema, dict) and "fields" in schema:
             counted = {"index"} & {*schema.get("primaryKey", ())}
             are_records = all(isinstance(row, dict) for row in data)
-            return [{k: v for k, v in row.items() if k not in counted} for row in data] if are_records else []
+            rows = enumerate(data) if are_records else ()
+            return [{name: ("data", n, name) for name in row if name not in counted} for n, row in rows]
         if {"columns", "data"} <= value.keys() <= {"columns", "index", "data"} and isinstance(names, list):
             fits = all(isinstance(row, list) and len(row) == len(names) for row in data)
-            return [dict(zip(map(str, names), row, strict=True)) for row in data] if fits else []
+            return [{str(name): ("data", n, i) for i, name in enumerate(names)} for n in range(len(data) * fits)]
     parts = [*value.values()]
     if not parts or not all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts):
         return []
     if all(map(str.isdecimal, value)) and not all(map(str.isdecimal, parts[0])):
-        return parts
+        return [{name: (number, name) for name in part} for number, part in value.items()]
     if all(map(str.isdecimal, parts[0])) and not all(map(str.isdecimal, value)):
-        return [{name: part[number] for name, part in value.items()} for number in parts[0]]
+        return [{name: (name, number) for name in value} for number in parts[0]]
     return []
 
 

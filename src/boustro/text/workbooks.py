@@ -244,7 +244,7 @@ def change_cells(
     """
     texts = {old: new for cells in changed.values() for old, new in cells.values()}
     gone = {word for old, new in texts.items() for word in _words_of(old) - _words_of(new)}
-    first = _load(path, values=True).worksheets[0]._worksheet_path.removeprefix("/")
+    first = _first_sheet(path)
     with zipfile.ZipFile(path) as given, zipfile.ZipFile(place, "w") as made:
         parts = {info: given.read(info) for info in given.infolist()}
         sheets = {i.filename: data.decode() for i, data in parts.items() if fnmatchcase(i.filename, SHEETS)}
@@ -272,6 +272,17 @@ def change_cells(
                 data = re.sub(rf"<[^<>]*{CALCULATED}[^<>]*/>", "", data.decode()).encode()
             made.writestr(info, data)
     return [Note(UNREAD_PARTS, str(path))] if has_unread else []
+
+
+def _first_sheet(path: Path) -> str:
+    """Return the name of the first sheet's part, which `_load` would give too, with all texts of the workbook."""
+    from openpyxl.reader.excel import ExcelReader
+
+    reader = ExcelReader(path, read_only=True)
+    reader.read_manifest()
+    reader.read_workbook()
+    sheets = (part for _, part in reader.parser.find_sheets() if "chartsheet" not in part.Type)
+    return next(part.target for part in sheets if part.target in reader.valid_files)
 
 
 class _Sheet:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -317,14 +317,14 @@ class RedactionJob:
                 if not self.in_folder:
                     raise
                 yield RedactedRow(
-                    FileRow(str(file.file.path), None, problem=of_system(error) or str(error)), file, ends=True
+                    FileRow(str(file.file.path), None, problem=of_system(error) or str(error)), file, is_end=True
                 )
 
     def find(self, rows: list[RedactedRow]) -> AnsweredRows:
         """Lines of the names in the texts of rows, see `FoundLines`."""
         found = []
         for row, regions in self._found(rows):
-            found.append(row.row.problem if row.ends else regions)
+            found.append(row.row.problem if row.is_end else regions)
             if self.same and self.checker.write == "mask":  # too many names end the work here, not behind it
                 self._masks = self._masks or Masks(self.checker.tagger.types)
                 for slot, own in zip(row.slots, regions or (), strict=False):
@@ -400,12 +400,13 @@ class RedactionJob:
         if found is None:
             self.problems += 1
             return None
-        self._masks = self._masks if self.same and self._masks else Masks(self.checker.tagger.types)
-        self._masks.reserve(row.whole)
         regions = [[Region(start, end, label, None) for start, end, label in slot] for slot in found]
-        self.checker.fill(row.slots, self._masks, regions=regions)
+        for start, end in pairwise([0, *row.ends, len(row.slots)]):
+            self._masks = self._masks if self.same and self._masks else Masks(self.checker.tagger.types)
+            self._masks.reserve(row.whole)
+            self.checker.fill(row.slots[start:end], self._masks, regions=regions[start:end])
         self.labels.update(redaction.label for slot in row.slots for redaction in slot.redactions)
-        self.rows += 1
+        self.rows += len(row.ends) or 1
         return row.file.masked(row)
 
     def _reserve(self) -> None:

@@ -14,6 +14,7 @@ little as it may send such a header. Requests of a page that is not the one of t
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -22,7 +23,7 @@ from boustro.apps.drawing import DARK, LIGHT, STYLE, variables
 from boustro.apps.label.background import Background
 from boustro.apps.label.curve import session_curve
 from boustro.apps.label.session import LabellingSession, Stale
-from boustro.apps.serve.http import PAGE_HEADERS, Guard, HttpOptions, Refused, make_app, read_body
+from boustro.apps.serve.http import ANY_HOST, PAGE_HEADERS, Guard, HttpOptions, Refused, make_app, read_body
 from boustro.errors import count_of
 from boustro.metrics.spans import entity_keys, score_entities
 from boustro.tasks.render import css, css_class
@@ -66,6 +67,9 @@ class LabellingApp:
         from fastapi import Request
         from fastapi.responses import HTMLResponse
 
+        # A page elsewhere may reach this server by a name of its own, and gets nothing without the token: so a proxy of
+        # any name may stand between.
+        http = replace(http, allow_hosts=(ANY_HOST,))
         app = make_app("boustro label", http, openapi_url=None)
         app.add_middleware(Guard, http=http, tokens=[token], open_paths=OPEN_PATHS)
         actions = {

@@ -8,16 +8,19 @@
 Of a row that cannot be read there is its `problem`; a file without it is written where it is left out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
+from itertools import chain, islice
+from operator import getitem
 from typing import Any
 
 from boustro.apps.live.structured import BodyTexts, Slot, checked, respelled, unescaped
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.named import no_column
 from boustro.text.files import TABULAR, DataFile, Form
-from boustro.text.rows import file_ending
+from boustro.text.rows import file_ending, frame_cells
 from boustro.text.tables import FileRow
 from boustro.text.written import WrittenFile
 from boustro.types import Note
@@ -40,9 +43,10 @@ class RedactedRow:
         row: The row as it was read.
         file: Its file.
         slots: The texts to check.
+        ends: Where the slots of each record end, where the row is a whole data frame in JSON.
         values: What stands in its place: of JSON values, else the cells of some columns; slots where there are texts.
         whole: All that the row has, as a text.
-        ends: Whether the file cannot be read on.
+        is_end: Whether the file cannot be read on.
     """
 
     row: FileRow
@@ -50,7 +54,8 @@ class RedactedRow:
     slots: Sequence[Slot] = ()
     values: Sequence[Any] = ()
     whole: str = ""
-    ends: bool = False
+    is_end: bool = False
+    ends: Sequence[int] = ()
 
     @property
     def content(self) -> bytes:
@@ -96,10 +101,12 @@ class GivenFile(WrittenFile):
     def texts(self) -> Iterator[RedactedRow]:
         """Yield all rows, also those that cannot be read; `ValueError` for a file that cannot be read on."""
         rows, path = self.rows(), str(self.file.path)
+        first = [*islice(rows, 2)]
+        is_frame = self.form == "json" and len(first) == 1 and len(first[0].value) == 1
         if self._left:
             self.notes.append(Note(f"tables with columns that are not read and stay: {self._left}", path))
-        for row in rows:
-            made = self._of_json(row) if self.form == "json" else self._of_texts(row)
+        for row in chain(first, rows):
+            made = self._of_json(row, is_frame) if self.form == "json" else self._of_texts(row)
             if made.row.problem and self.shown:
                 said = {name: getattr(made.row, name).replace(path, self.shown) for name in ("place", "problem")}
                 made.row = made.row._replace(**said)
@@ -115,26 +122,57 @@ class GivenFile(WrittenFile):
         text = "\n".join(str(value) for value in whole if value is not None)
         return RedactedRow(row, self, reading.slots, values, text)
 
-    def _of_json(self, row: FileRow) -> RedactedRow:
-        reading, trees = BodyTexts(halves=True), []
+    def _of_json(self, row: FileRow, may_be_frame: bool) -> RedactedRow:
+        reading, trees, ends = BodyTexts(halves=True), [], list[int]()
         try:
             for one in row.value:
-                trees.append((self._chosen if self.named else checked)(one, reading, row.place))
+                if may_be_frame and (cells := frame_cells(one)):
+                    trees.append(self._frame(one, cells, ends, reading, row.place))
+                else:
+                    trees.append((self._chosen if self.named else checked)(one, reading, row.place))
         except RecursionError:
             row = row._replace(problem=f"{row.place}: JSON that is nested too deep to be read")
         except ValueError as error:
             row = row._replace(problem=str(error))
-        return RedactedRow(row, self, [] if row.problem else reading.slots, trees, unescaped(row.spelled)[0])
+        slots = [] if row.problem else reading.slots
+        return RedactedRow(row, self, slots, trees, unescaped(row.spelled)[0], ends=ends)
+
+    def _frame(
+        self, value: Any, cells: Sequence[Mapping[str, Any]], ends: list[int], reading: BodyTexts, place: str
+    ) -> Any:
+        """Return a data frame, whose records are rows as those of a table are; `ends` gets where the slots of each
+        end. Names of columns are not read, names of rows are."""
+        made: dict[Any, Any] = {}
+        for record in cells:
+            self._refuse_missing(record, place)
+            for name, keys in record.items():
+                if name in (self.named or record):
+                    made[keys] = checked(reduce(getitem, keys, value), reading, place, name)
+            ends.append(len(reading.slots))
+
+        def put(tree: Any, keys: tuple[Any, ...]) -> Any:
+            if keys in made or keys in (("columns",), ("schema",)):
+                return made.get(keys, tree)
+            if isinstance(tree, dict):
+                return {name: put(one, (*keys, name)) for name, one in tree.items()}
+            if isinstance(tree, list):
+                return [put(one, (*keys, number)) for number, one in enumerate(tree)]
+            return tree if self.named else checked(tree, reading, place)
+
+        return put(value, ())
 
     def _chosen(self, tree: Any, reading: BodyTexts, place: str) -> Any:
         """Return a record whose keys were chosen, or a list of records."""
         if isinstance(tree, list):
             return [self._chosen(one, reading, place) for one in tree]
-        missing = [key for key in self.named if not isinstance(tree, dict) or key not in tree]
-        if missing:
-            found = ", ".join(tree) if isinstance(tree, dict) else "no object"
-            raise ValueError(f"{place}: no {missing[0]!r} (found: {found or 'nothing'})")
+        self._refuse_missing(tree, place)
         return {key: checked(v, reading, place, key) if key in self.named else v for key, v in tree.items()}
+
+    def _refuse_missing(self, record: Any, place: str) -> None:
+        missing = [key for key in self.named if not isinstance(record, dict) or key not in record]
+        if missing:
+            found = ", ".join(record) if isinstance(record, dict) else "no object"
+            raise ValueError(f"{place}: no {missing[0]!r} (found: {found or 'nothing'})")
 
     def masked(self, given: RedactedRow) -> Any:
         """Return what stands in the place of a row whose slots are filled, see `WrittenFile`."""

@@ -12,7 +12,6 @@ a low probability, besides what the tagger finds (`THRESHOLD`). What passes that
 the same mask in a whole conversation, and `restore` and `Restorer` put names back.
 """
 
-import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,8 @@ from boustro.errors import count_of
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError
 from boustro.store import MANIFEST, Artefact
+from boustro.text.words import plain_words
 
-WORD_RUN = re.compile(r"\w+")
 ON_REQUEST = frozenset(["OTHER"])
 """Labels of the package's tagger that are removed from a text only where they are asked for: what has such a name, a
 work, an event or a product, is seldom what a text must not say."""
@@ -279,7 +278,7 @@ def rewrite(
         for begin, end in _outside(region, literal, text, start):
             kept = text[at - start : begin - start]
             name = text[begin - start : end - start]
-            masked += len(WORD_RUN.findall(name))
+            masked += len(plain_words(name))
             instead = {"mask": masks.mask, "label": lambda label, _: f"[{label}]", "event": lambda *_: ""}[write](
                 region.label, name
             )
@@ -287,9 +286,8 @@ def rewrite(
             parts += [kept, instead]
             size += len(kept) + len(instead)
             at = end
-    return Released(
-        "".join([*parts, text[at - start :]]), tuple(redactions), WordCount(len(WORD_RUN.findall(text)), masked)
-    )
+    counted = WordCount(len(plain_words(text)), masked)
+    return Released("".join([*parts, text[at - start :]]), tuple(redactions), counted)
 
 
 def _outside(region: Region, literal: Sequence[tuple[int, int]], text: str, start: int) -> Iterable[tuple[int, int]]:

@@ -19,6 +19,7 @@ import contextlib
 import errno
 import hmac
 import json
+import logging
 import socket
 import sys
 import threading
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
+ANY_HOST = "*"
+"""Of `HttpOptions.allow_hosts`: whatever name a client uses."""
 # load balancers keep a connection for 60 s by default: the server must not be the first to close it
 KEEP_ALIVE_SECONDS = 75
 DRAIN_BYTES, DRAIN_SECONDS = 1 << 24, 5.0
@@ -64,7 +67,7 @@ class HttpOptions:
     token_file: Path | None = None
     """File with the tokens that requests may give (Authorization: Bearer TOKEN), one a line. By default none."""
     allow_hosts: tuple[str, ...] = ()
-    """Names under which clients may address the server. By default its own; any name with --host 0.0.0.0."""
+    """Names under which clients may address the server; * is any name. By default its own; any with --host 0.0.0.0."""
     allow_origins: tuple[str, ...] = ()
     """Web origins, such as https://example.org, whose pages may ask. By default only the server's own pages."""
     grace_seconds: PositiveOrZero = 30.0
@@ -274,7 +277,9 @@ class Guard:
         self.app, self.origins, self.open_paths = app, http.allow_origins, frozenset(open_paths)
         self.tokens = [token.encode() for token in tokens]
         self.hosts = {name.lower() for name in http.allow_hosts}
-        if http.host not in EVERY_ADDRESS:
+        if ANY_HOST in self.hosts:
+            self.hosts = set[str]()
+        elif http.host not in EVERY_ADDRESS:
             self.hosts |= {http.host.lower(), *(LOOPBACK if http.host in LOOPBACK else ())}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -294,7 +299,8 @@ class Guard:
         if self.hosts and host_name(host) not in self.hosts:
             return Refused(403, "host", f"this server does not answer for the host {host!r}; see --allow-hosts")
         if origin and origin not in self.origins and address_in(origin) != host.lower():
-            return Refused(403, "origin", f"pages of {origin!r} may not ask this server; see --allow-origins")
+            may = "if they are its own, the proxy must pass on Host; else see --allow-origins of boustro serve"
+            return Refused(403, "origin", f"pages of {origin!r} may not ask the host {host!r}; {may}")
         if self.tokens and scope["path"] not in self.open_paths:
             scheme, _, given = (headers.get(b"authorization", b"") or _protocol_token(scope)).partition(b" ")
             same = [hmac.compare_digest(given.strip(), token) for token in self.tokens]  # all, in constant time
@@ -439,7 +445,9 @@ def run_app(
         def handle_exit(self, sig: int, frame: Any) -> None:  # uvicorn's own would end the program by the signal
             if stopping is not None:
                 stopping()
-            self.force_exit = self.should_exit  # at the second one
+            if self.should_exit:  # the second one, at which all breaks off; that would be said with a traceback
+                self.force_exit = True
+                logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             self.should_exit = True
 
     with listener or listen(http) as bound:

@@ -31,6 +31,7 @@ from boustro.tasks.data.reading import (
     ACCEPT,
     DEFAULT_OPTIONS,
     DataOptions,
+    GoldFault,
     Note,
     accepted,
     as_dict,
@@ -152,11 +153,8 @@ class RecordReader(Generic[T]):
         """Return an example; its faults are said under the name that its column has."""
         try:
             return self.make(record, where, notes)
-        except ValueError as error:
-            if options.label_column is None:
-                raise
-            gold = self.fields.parts[-1]
-            raise ValueError(str(error).replace(f"under {gold!r}", f"under {options.label_column!r}")) from None
+        except GoldFault as fault:
+            raise fault if options.label_column is None else fault.under(options.label_column) from None
 
     def check(self, data: Any, options: DataOptions) -> None:
         """`OptionError` for options that these data do not have."""

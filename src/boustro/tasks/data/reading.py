@@ -185,6 +185,20 @@ def missing_file(path: Path, expected: str) -> FileNotFoundError:
     return missing(str(path), "file", expected)
 
 
+class GoldFault(ValueError):
+    """A label or a score that is none; its message names the column that it stands in, see `under`."""
+
+    def __init__(self, where: str, what: str, columns: Iterable[str], value: Any, expected: str) -> None:
+        self.parts = where, what, value, expected
+        names = " or ".join(map(repr, columns))
+        super().__init__(f"{where}: the {what} under {names} is {shorten(value)}; expected {expected}")
+
+    def under(self, column: str) -> "GoldFault":
+        """Return the same fault of a column of another name."""
+        where, what, value, expected = self.parts
+        return GoldFault(where, what, (column,), value, expected)
+
+
 def accepted(
     records: Iterable[tuple[T, Any]],
     notes: list[Note],

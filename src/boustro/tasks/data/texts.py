@@ -25,7 +25,15 @@ from boustro.given import INDICATORS, is_missing, plain_value, refuse_indicators
 from boustro.tasks import LABEL_KEY, LABELS_KEY, SCORE_KEY, TASKS, Fields
 from boustro.tasks.data.annotations import note_address
 from boustro.tasks.data.named import RecordReader, texts_under
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, Unlabelled, document_of, missing_file
+from boustro.tasks.data.reading import (
+    DEFAULT_OPTIONS,
+    DataOptions,
+    GoldFault,
+    Note,
+    Unlabelled,
+    document_of,
+    missing_file,
+)
 from boustro.text.files import DataFile
 from boustro.text.tables import TableRow
 from boustro.text.words import Placed, current_rule, join_words, split_text
@@ -158,7 +166,7 @@ def as_score(value: Any, where: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{where}: the score under {SCORE_KEY!r} is {shorten(value)}; expected a number")
+        raise GoldFault(where, "score", (SCORE_KEY,), value, "a number")
     return number
 
 
@@ -205,8 +213,7 @@ def _with_labels(
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
     if not is_label(label):
         advice = "; label it, or remove it" if nothing else ""
-        said = f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected a name or a number"
-        raise ValueError(said + advice)
+        raise GoldFault(where, "label", (LABEL_KEY,), label, f"a name or a number{advice}")
     return replace(sentence, label=tidy_label(label, where, notes))
 
 
