@@ -53,8 +53,8 @@ NAMES_DOUBT, SCALE_DOUBT = 5.0, 10.0
 """In nats, see `LiveTopics`. With less, four answers by chance give up names that tell; with more, names that mislead
 stay for twenty."""
 FEW_DOUBT = 0.3
-"""In nats, of the distance of both scales of entities from 8, as a Gaussian prior: with less, ten answers that are all
-right make a wrong suggestion 100% sure; with more, fifty right ones do not count (docs/log.md)."""
+"""In nats, of the distance of both scales of entities from 8, as a Gaussian prior: without it, ten answers that are all
+right make a wrong suggestion 100% sure; 0.3 and 1 do about as well (docs/log.md)."""
 UNLIKELY = 1e-9  # a probability of 0 has no logarithm
 SPLIT = -4.0  # the score of a new entity directly after one of its own type: the words' scores do not tell the two
 
