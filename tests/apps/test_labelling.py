@@ -441,6 +441,8 @@ def test_the_tagger_is_saved_when_the_session_ends(tmp_path, tiny_lm, monkeypatc
     assert "12 answers so far" in capsys.readouterr().err
     assert boustro.Tagger.from_pretrained(tmp_path / "ner").types == ["LOC", "PER"]
     assert main(command) == 1 and "--overwrite" in capsys.readouterr().err
+    assert main([*command[:-2], "--train", str(path)]) == 0
+    assert f"note: {path} taught the suggestions alone, and the model learns from {out};" in capsys.readouterr().err
 
 
 def test_the_next_command_has_what_was_asked_for(tiny_lm, tmp_path):

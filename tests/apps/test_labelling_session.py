@@ -471,6 +471,28 @@ def test_a_prior_is_what_is_suggested_before_the_first_answer_and_corrected_afte
     assert spans(live.decode(live.scores(words) + prior, [sentence])[0]) == {("LOC", 0, 1)}
 
 
+def test_few_answers_that_are_all_right_are_no_certainty():
+    """A wrong type at "100%" after ten answers: scores that tell all of them apart grew to the largest scale."""
+    tagger = LiveTagger(4, 4.0, ["PER", "LOC"])
+    scales = []
+    for number in (10, 1000):
+        name, outside = [0.9, 0.7, 0.3], [0.1, 0.5, 0.5]
+        held_out = {n: np.array([name[:1] + name[1:][:: (1, -1)[n % 2]], outside]) for n in range(number)}
+        tagger.rescale(held_out, {n: [Entity(("PER", "LOC")[n % 2], 0, 1)] for n in held_out})
+        scales.append(tagger.scales)
+    few, many = scales
+    assert few.inside < 16 < many.inside and few.kind < 16 < many.kind
+
+
+def test_an_entity_is_no_surer_than_its_end():
+    """[Ada] Okonkwo left: whether Okonkwo belongs to the name is open, so it is open whether Ada is one."""
+    tagger = LiveTagger(4, 4.0, ["PER"])
+    (entity,) = tagger.decode(np.array([[1.0, 1], [0.45, 0], [0, 0]]), [Sentence(("Ada", "Okonkwo", "left"))])[0]
+    (alone,) = tagger.decode(np.array([[1.0, 1], [0, 0], [0, 0]]), [Sentence(("Ada", "Okonkwo", "left"))])[0]
+    assert (entity.start, entity.end) == (alone.start, alone.end) == (0, 1)
+    assert entity.score < 0.75 < 0.9 < alone.score
+
+
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [

@@ -43,7 +43,7 @@ def test_predict_redact_and_streams_say_once_that_they_do_not_read_a_language(tm
     monkeypatch.setattr("boustro.apps.live.redactor._opened", {})  # as in a process of its own
     (tmp_path / "a.txt").write_text(f"{GERMAN}\nThe box was broken.\n")
     (tmp_path / "e.txt").write_text("The box was broken.\n")
-    said = "of 2 texts look German; the package's models read English, and miss names there; the tagger languages-names"
+    said = "of 2 texts look German; the package's models read English; there they miss names, and take"
     for words in (["predict", "starter-names"], ["redact"]):
         assert main([*words, str(tmp_path / "a.txt")]) == 0
         assert capsys.readouterr().err.count(f"note: 1 {said}") == 1

@@ -88,6 +88,9 @@ def test_names_of_columns_are_given_once(tmp_path):
     asked = "text_column='Nachricht', label_column='Thema'"
     with pytest.raises(ValueError, match=f"no text under .* and no label under .*{asked}"):
         boustro.Classifier().fit(own)
+    for kind, option in ((boustro.Classifier, "label_column"), (boustro.Tagger, "tag_column")):
+        with pytest.raises(ValueError, match=rf"write fit\(X, {option}='Thema'\)"):
+            kind().fit(own, "Thema")
     tagger = boustro.Tagger("starter-words", "ridge", cache=False)
     frame = pd.DataFrame({"Wort": [["Ada", "left"]] * 2, "Marke": [["B-PER", "O"]] * 2})
     assert tagger.fit(frame, word_column="Wort", tag_column="Marke").evaluate(frame).f1 == 100

@@ -22,7 +22,7 @@ Sources: Hastie, Tibshirani and Friedman, chapters 3, 4 and 7; Woodbury's identi
 Letters: N words, d width, r rank, C tags, S strengths, K maps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -206,9 +206,15 @@ def ridge_scale(words: LabelledWords, strength: float) -> float:
     return KNOWN_SCALE if len(words.known.weight) else 1.0
 
 
-def best_scale(scores: np.ndarray, ids: np.ndarray, scales: Sequence[float] = SCALE_GRID) -> float:
-    """Return the one by which scores (N, C), times it and before softmax, have the least cross-entropy to ids (N,)."""
-    return min(scales, key=lambda scale: _cross_entropy(scale * scores, ids))
+def best_scale(
+    scores: np.ndarray,
+    ids: np.ndarray,
+    scales: Sequence[float] = SCALE_GRID,
+    doubt: Callable[[float], float] = lambda scale: 0.0,
+) -> float:
+    """Return the one by which scores (N, C), times it and before softmax, have the least cross-entropy to ids (N,);
+    `doubt` of a scale, in nats of a mean word, is added."""
+    return min(scales, key=lambda scale: _cross_entropy(scale * scores, ids) + doubt(scale))
 
 
 def _cross_entropy(scores: np.ndarray, ids: np.ndarray) -> float:

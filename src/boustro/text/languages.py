@@ -128,7 +128,8 @@ UNANSWERED = (
     "languages)"
 )
 MISSED_NAMES = (
-    f"the package's models read English, and miss names there; the tagger {LANGUAGES_TAGGER} finds them{BY_PIP}"
+    "the package's models read English; there they miss names, and take other words for names; the tagger "
+    f"{LANGUAGES_TAGGER} knows both{BY_PIP}"
 )
 
 

@@ -42,7 +42,7 @@ class LabellingOptions:
     form: Literal["auto", "text", "jsonl", "conll"] = "auto"
     """What the file of texts is. By default as its name and its first lines say."""
     train: DataPlace | None = None
-    """Labelled sentences to start from."""
+    """Labelled sentences that the suggestions start from; the model that is written learns from the answers alone."""
     tagger: Model | None = None
     """Tagger folder to start from: its labels, its encoder, and its suggestions, which the answers correct."""
     out_tagger: Path | None = None
@@ -179,6 +179,12 @@ def _run_page(work: Any, out: Path, options: LabellingOptions, listening: Any, l
     http.run_app(app, listening, listener, address=f"label at {page}")
     print(f"{out}: {count_of(len(session.answers), 'answers')}", file=sys.stderr)
     if session.answers:
+        if options.train:
+            print(
+                f"note: {options.train} taught the suggestions alone, and the model learns from {out}; to train on "
+                "both, put their sentences into one file",
+                file=sys.stderr,
+            )
         if options.out_tagger:
             _save(work, options.out_tagger)
         print(f"next: {work.command}", file=sys.stderr)

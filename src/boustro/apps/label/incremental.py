@@ -22,7 +22,7 @@ Letters: N words of a sentence, d width, T types.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -52,6 +52,9 @@ NAME_SHARES = (0.0, 0.25, 0.5, 1.0, 2.0)
 NAMES_DOUBT, SCALE_DOUBT = 5.0, 10.0
 """In nats, see `LiveTopics`. With less, four answers by chance give up names that tell; with more, names that mislead
 stay for twenty."""
+FEW_DOUBT = 0.3
+"""In nats, of the distance of both scales of entities from 8, as a Gaussian prior: without it, ten answers that are all
+right make a wrong suggestion 100% sure; 0.3 and 1 do about as well (docs/log.md)."""
 UNLIKELY = 1e-9  # a probability of 0 has no logarithm
 SPLIT = -4.0  # the score of a new entity directly after one of its own type: the words' scores do not tell the two
 
@@ -207,11 +210,20 @@ class LiveTagger:
         tags = self.scales.tag_scores(scores[:, 0], scores[:, 1:])
         lengths = torch.tensor([len(s) for s in sentences])
         crf, emissions = self.make_crf(), torch.from_numpy(tags)
-        ids = crf.decode(emissions, lengths)
-        chosen = crf.marginals(emissions, lengths).gather(1, ids[:, None]).squeeze(1)
+        ids, marginals = crf.decode(emissions, lengths).numpy(), crf.marginals(emissions, lengths).numpy()
         labelling, ends = TagLabelling("bio", factored_tags(self.labels)), np.cumsum(lengths.numpy())[:-1]
-        split = zip(np.split(ids.numpy(), ends), np.split(chosen.numpy(), ends), sentences, strict=True)
-        return [labelling.read((tag_ids, p), sentence).entities for tag_ids, p, sentence in split]
+        answers = []
+        for tag_ids, p, sentence in zip(np.split(ids, ends), np.split(marginals, ends), sentences, strict=True):
+            chosen = p[np.arange(len(p)), tag_ids]
+            found = labelling.read((tag_ids, chosen), sentence).entities
+            answers.append(tuple(replace(e, score=self._sureness(e, chosen, p)) for e in found))
+        return answers
+
+    def _sureness(self, e: Entity, chosen: np.ndarray, marginals: np.ndarray) -> float:
+        """Return the probability of the least sure word of an entity, or of its end: the next word may belong to it."""
+        inner = 1 + len(self.labels) + self.labels.index(e.label)
+        goes_on = marginals[e.end, inner] if e.end < len(marginals) else 0.0
+        return float(min(chosen[e.start : e.end].min(), 1 - goes_on))
 
     def make_crf(self) -> CRF:
         """Return the CRF over the tags of the labels."""
@@ -250,10 +262,9 @@ class LiveTagger:
                 within.append(scores[entity.start : entity.end, 1:])
                 means.append(within[-1].mean(0))
                 kinds.append(self.labels.index(entity.label))
-        a = best_scale(
-            np.stack([np.zeros_like(inside), inside - 0.5], 1), np.concatenate(masks).astype(np.int64), LIVE_SCALES
-        )
-        b = best_scale(np.stack(means), np.array(kinds), LIVE_SCALES) if len(self.labels) > 1 else 1.0
+        outside = np.stack([np.zeros_like(inside), inside - 0.5], 1)
+        a = _likely_scale(outside, np.concatenate(masks), len(masks))
+        b = _likely_scale(np.stack(means), np.array(kinds), len(masks)) if len(self.labels) > 1 else 1.0
         self.scales = Scales(a, b, float(_log_sum(b * np.concatenate(within)).mean()))
 
     def _given(self, example: LearnedAnswer) -> np.ndarray | float:
@@ -411,6 +422,13 @@ def pool_texts(vectors: WordVectors) -> WordVectors:
     means = np.add.reduceat(words, starts) / np.diff(vectors.starts)[:, None]
     both = np.hstack([means, np.maximum.reduceat(words, starts)])
     return WordVectors(both.astype(np.float16), np.arange(len(starts) + 1))
+
+
+def _likely_scale(scores: np.ndarray, ids: np.ndarray, answers: int) -> float:
+    """Return the scale of `LIVE_SCALES` of scores (N, C) for ids (N,) of so many answers; few answers that are all
+    right are no reason for certainty."""
+    doubt = FEW_DOUBT / answers
+    return best_scale(scores, ids, LIVE_SCALES, lambda scale: doubt * math.log(scale / Scales().kind) ** 2)
 
 
 def _log_sum(scores: np.ndarray) -> np.ndarray:

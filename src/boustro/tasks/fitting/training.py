@@ -42,8 +42,8 @@ from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFea
 from boustro.text.languages import ForeignTexts
 
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
-LEARNED = "dev examples with a text that was learned, which no threshold, no weight and no promise is made from"
-COPIES = "copies of dev examples, which no threshold, no weight and no promise counts"
+LEARNED = "dev examples with a text of the training set, which scores count, but no threshold, weight or promise does"
+COPIES = "copies of dev examples, which scores count, but no threshold, weight or promise does"
 ALONE = "training sentences without a document, whose mentions are not pooled"
 NOT_LEARNED = "training examples, of which no part can be left out, so --{} has no effect"
 NO_SUCH_LABEL = "descriptions of labels that no text has: {}"
