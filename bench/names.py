@@ -9,6 +9,7 @@
 `data` reads `SOURCE/train.jsonl.xz` (`text`, tokens joined by spaces, and `entities`) and `*.jsonl.bz2` of articles
 (`title`, `text`), and writes a file a source. Of Wikipedia a run of capitals is a name, with the type of the title that
 it is: the last noun of "… was a Norwegian chemist" in the title's own article. `?` marks words that may be names.
+`everyday.jsonl` has messages that are made of half of the sentences of prose.
 
 `measure` gives recall and precision of the spans that the tagger `names` finds, whatever their type, and F1 of a
 `ridge` head trained on K sentences of each type. `few` gives F1 of what `boustro fit` makes of sentences drawn at
@@ -24,7 +25,7 @@ import random
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,23 +48,34 @@ from boustro.encoders.spec import open_encoder
 from boustro.heads.factored import aliases
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
-from boustro.tasks.tagger.tags import SELDOM_NAMES, may_be_name
+from boustro.tasks.tagger.tags import CONTRACTION, SELDOM_NAMES, may_be_name
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
 KINDS = {
     "PERSON": "player footballer politician cricketer actor actress writer artist author singer director painter "
     "composer lawyer journalist poet bishop producer musician businessman architect coach engineer historian priest "
-    "physician athlete scholar novelist president scientist minister photographer king queen "
-    "prince general PER Person User_Name",
+    "physician athlete scholar novelist president scientist minister photographer king queen prince general PER "
+    "Person User_Name professor swimmer boxer officer rower pitcher wrestler midfielder defender diplomat pianist "
+    "gymnast judge singer-songwriter runner merchant goalkeeper designer driver soldier leader striker manager "
+    "outfielder mathematician cyclist baseman racer sculptor theologian physicist botanist commander dancer "
+    "activist founder economist philosopher jurist guitarist songwriter editor sprinter chemist academic attorney "
+    "screenwriter surgeon farmer filmmaker teacher comedian canoer diver forward entrepreneur shooter "
+    "weightlifter jumper educator catcher rider judoka mayor nobleman sailor prelate skater sportsperson "
+    "violinist conductor linebacker clergyman saint",
     "PLACE": "village town city municipality district commune suburb county province state country region island lake "
-    "river mountain valley station building church airport stadium road bridge castle LOC Location geographic_poi poi",
+    "river mountain valley station building church airport stadium road bridge castle LOC Location geographic_poi poi "
+    "settlement community house area hamlet neighborhood park highway locality tributary street cemetery township "
+    "parish moshav kibbutz site square constituency subdivision hotel skyscraper prison",
     "ORGANISATION": "company band club team organization organisation university school college party institution "
     "agency newspaper magazine committee league museum bank airline union ministry department institute academy "
-    "society association federation council bureau commission court office ORG Organisation Organization",
+    "society association federation council bureau commission court office ORG Organisation Organization "
+    "manufacturer firm hospital group network channel publisher diocese library chain provider brand retailer charity",
     "OTHER": "album film song single series novel species genus book game show play ship war tournament competition "
     "title Application Library Library_Class Language Operating_System Website Device Algorithm artist playlist "
-    "object_name movie_name track album entity_name service Species GENE protein DNA RNA cell_line Protein Nationality",
+    "object_name movie_name track album entity_name service Species GENE protein DNA RNA cell_line Protein Nationality "
+    "moth episode manuscript character language opera breed festival racehorse drug journal ep format model trilobite "
+    "butterfly plant drama subspecies event race treaty",
 }
 """Some of the types of each kind; a marked type that is in none is no name."""
 KIND_OF = {own: kind for kind, names in KINDS.items() for own in names.split()}
@@ -86,9 +98,48 @@ INSTITUTIONS = frozenset(
 """What a name goes on behind with "of" or "for"."""
 ORDINARY, SURELY = 0.12, 0.8
 """Shares of the mentions of a word with a capital: below the first it is no name, from the second on it is one."""
+DESCRIBED = frozenset(["re3d"])
+"""Sets whose mentions are descriptions too, such as "we", "people" and "the regime"."""
+NATION = r"(?:an|sh|ese|[^r]ch|i|ss|eek|ino|tine)$"
+"""How words of nationality end; they stand first in what an article says: "was a Norwegian chemist"."""
+CAPITALS = r"((?:[A-Z][^\W\d_]+(?:[ -]|(?=[,.;)])))+)"
+INSIDE = rf"\b(?:in|of|near) (?:the )?{CAPITALS}(?:, {CAPITALS})?(?:, {CAPITALS})?"
+"""Where a place lies: "a village in Vellmar County, Norway"."""
+FEWEST = {"noun": 80, "nation": 15, "first": 5, "place": 3}
+"""Articles that a noun of titles is in, a nationality, a first name and a place, to count as one."""
+NO_NOUNS = frozenset("list u name known".split())
+EVERYDAY = 0.5
+"""Share of the sentences of prose that messages are made of."""
 MARK = r"\{([A-Z]+) ([^}]*)\}"
 ODD = r"^[A-Z@#]|\d[A-Za-z]|[A-Za-z]\d|_"
 FIRST, WIDE = 600, 8
+OPENERS = (
+    "Hi <P>,|Hello <P>,|Hey <P>,|Dear <P>,|Thanks <P>!|Thank you, <P>.|Good morning <P>,|Good evening, <P>,|Hi <P>.|"
+    "Hey <P>!|<P>,|<P>:|I'm <P>.|I am <P> and|I'm <P> from <L>,|My name is <P>.|This is <P>.|It's <P> again:|"
+    "Ask <P>:|Ask <P> whether|Tell <P> that|Please tell <P>:|Let <P> know that|<P> says|<P> wrote:|Call <P>.|"
+    "Sorry <P>,|Welcome to <L>!|Love <L>!|Greetings from <L>,|Back in <L>.|Off to <L>.|I bought it at <O>.|"
+    "We called <O>.|Never again <O>.|<O> does not answer.|Shame on <O>.|I work at <O>:|<P> of <O> wrote:|"
+    "Parcel for <P>, <L>.|Flight to <L> cancelled.|Meeting with <P> and <P>.|Lunch with <P> at <O>?|Booking for <P>.|"
+    "Hi,|Hi there,|Hi all,|Hi everyone,|Hello,|Hello everybody,|Hey,|Hey guys,|Dear all,|Dear team,|"
+    "Dear Sir or Madam,|Good morning,|Good evening,|Thanks!|Many thanks!|Thank you so much.|Sorry,|Ask me:|Ask them:|"
+    "Tell me:|Tell them that|Please note:|I'm new here.|I'm sorry:|I'm sure that|It's true:|That's it.|"
+    "Quick question:|Great!|Great news:|Well done!|OK,|Okay,|LOL|OMG|FYI:|BTW|Please help!|Update:|Welcome!|No idea.|"
+    "Congratulations!|Happy birthday!|Never mind.|Once AGAIN:|WHAT?|WOW!"
+).split("|")
+"""How messages begin; `<P>`, `<L>` and `<O>` are a person, a place and an organisation."""
+SIGNS = {"P": "PERSON", "L": "PLACE", "O": "ORGANISATION"}
+SIGN_OF = {"PERSON": "P", "ORGANISATION": "O"}
+"""Kinds that get other names; with other places too a redactor marks a little less."""
+CLOSINGS = (
+    "Best wishes|Kind regards|Cheers|Yours|Many thanks|Best wishes, <P>|Kind regards, <P>|Cheers, <P>|<P>, <O>"
+).split("|")
+"""How they end."""
+FIRMS = (
+    "<S> & <S>|<S> & Sons|<S> and Sons|<S> & Co|<S> & Daughters|<S> Brothers|<S>, <S> & <S>|<S> Ltd|<S> and <S>"
+).split("|")
+"""What firms are called after their owners, by surnames."""
+CUT = frozenset("the a an my your our this that is was are were and but so because very too some any of to".split())
+"""Small words behind which a sentence may be cut: what follows can begin a message, as "Driver never rang" does."""
 
 
 def said_of(text: str) -> list[str]:
@@ -131,7 +182,7 @@ class Capitals:
 
 def runs(words: Sequence[str], types: dict[str, str], capitals: Capitals) -> Iterator[Entity]:
     """The names of a sentence, and words that may be names: first words, and those that are often written small."""
-    capital = [word[:1].isupper() and word not in NO_NAMES for word in words]
+    capital = [word[:1].isupper() and word not in NO_NAMES and not CONTRACTION.fullmatch(word) for word in words]
     start = 0
     while start < len(words):
         stop = start
@@ -155,6 +206,8 @@ def runs(words: Sequence[str], types: dict[str, str], capitals: Capitals) -> Ite
             continue
         noun = noun or words[stop - 1].lower()
         label = types.get(name, noun if noun in KIND_OF and stop > start + 1 else "*")
+        if label == "*" and stop < start + 5:
+            label = types.get(f"{words[start]} …", "*")
         if label == "*" and stop == start + 1 and share is not None and share < SURELY / 2:
             label = "?"
         yield Entity(label, start, stop)
@@ -183,32 +236,161 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def titles(folder: Path, share: float) -> tuple[dict[str, str], list[str]]:
-    """The types of the titles of articles, and the beginnings of a share of them."""
-    types, kept = dict[str, str](), list[str]()
+    """The types of the titles of articles, of nationalities, of places and of first names ("Ada …"), by what articles
+    say; and the beginnings of a share of them."""
+    nouns, kept = dict[str, str](), list[str]()
+    nations, firsts, others, places = (Counter[str]() for _ in range(4))
     for path in sorted(folder.glob("train-*.jsonl.bz2")):
         for record in lines_of(path):
             title, said = plain_title(record), said_of(record["text"])
-            if said and (own := said[-1].lower()) in KIND_OF and title[:1].isupper():
-                types[title] = own
+            if said and title[:1].isupper():
+                nouns[title] = said[-1].lower()
+                kind, first = KIND_OF.get(said[-1].lower()), title.split()[0]
+                nations.update(word for word in said[:-1][:1] if word[0].isupper())
+                (firsts if kind == "PERSON" and first != title else others)[first] += 1
+                lies = re.search(INSIDE, record["text"][:250]) if kind == "PLACE" else None
+                places.update(place.strip() for place in (lies.groups() if lies else ()) if place)
             if random.random() < share:
                 kept.append(record["text"][:FIRST])
+    counts = Counter(nouns.values())
+    types = {name: "PLACE" for name, n in places.items() if n >= FEWEST["place"] and name not in INSTITUTIONS}
+    usual = {name for name, n in firsts.items() if n >= FEWEST["first"] and others[name] < 2 * n}
+    types |= {f"{name} …": "PERSON" for name in usual - places.keys() - nations.keys()}
+    types |= {n: "Nationality" for n, count in nations.items() if count >= FEWEST["nation"] and re.search(NATION, n)}
+    for title, noun in nouns.items():
+        is_noun = counts[noun] >= FEWEST["noun"] and not noun.endswith(("ed", "ing")) and noun not in NO_NOUNS
+        if noun in KIND_OF or is_noun:
+            types[title] = noun
     return types, kept
+
+
+def about(text: str, nouns: Collection[str]) -> tuple[set[str], str]:
+    """The capitals before "is" in an article, and the type of what it is about; `*` where that is not known."""
+    said, first = said_of(text), re.split(r"\b(?:is|was|are|were)\b", text)[0]
+    noun = said[-1].lower() if said else ""
+    return set(re.findall(r"[A-Z][\w'-]*", first)) - {"The", "A", "An"}, noun if noun in nouns else "*"
 
 
 def prose(
     texts: Sequence[str], types: dict[str, str], capitals: Capitals, known: set[tuple[str, ...]]
 ) -> Iterator[tuple[list[str], list[Entity]]]:
     """Sentences of texts, with the names that rules find; some in small letters, where capitals say nothing."""
+    nouns = {*types.values()}
     for text in texts:
+        own, noun = about(text, nouns)
         lower = random.random() < 0.12
         for part in split_text(text, "text"):
             words = part.sentence.words
             if 3 < len(words) < 80 and eights(words).isdisjoint(known):
                 found = list(runs(words, types, capitals))
+                found = [
+                    replace(e, label=noun) if e.label == "*" and own.issuperset(words[e.start : e.end]) else e
+                    for e in found
+                ]
                 if words and not any(word[:1].isupper() for word in words):
                     shares = ((n, capitals.share(word)) for n, word in enumerate(words) if word.isalpha())
                     found = [Entity("?", n, n + 1) for n, share in shares if share is None or share > SURELY / 2]
                 yield [word.lower() if lower else word for word in words], found
+
+
+class Namer:
+    """Names for `<P>`, `<L>` and `<O>`, out of the titles of articles, and of firms that nobody has written about."""
+
+    def __init__(self, types: dict[str, str]) -> None:
+        plain = [
+            title for title in types if re.fullmatch(r"[^\W\d_]{2,}( [^\W\d_]{2,}){0,2}", title) and title.istitle()
+        ]
+        by_kind = {kind: [t for t in plain if KIND_OF.get(types[t], types[t]) == kind] for kind in KINDS}
+        self.people = [title.split() for title in by_kind["PERSON"] if " " in title]
+        self.titles = {"L": by_kind["PLACE"], "O": by_kind["ORGANISATION"]}
+
+    def name(self, sign: str) -> list[str]:
+        """The words of a name."""
+        full = random.choice(self.people)
+        if sign == "P":
+            title = random.choice(("Mr", "Mrs", "Ms", "Dr"))
+            forms = [full[:1], full[:1], full, full, [title, full[-1]], full[-1:]]
+            return random.choice(forms)
+        if sign == "O" and random.random() < 0.5:
+            firm = re.sub("<S>", lambda _: random.choice(self.people)[-1], random.choice(FIRMS))
+            return re.findall(r"[^\s,]+|,", firm)
+        return random.choice(self.titles[sign]).split()
+
+    def fill(self, template: str) -> tuple[list[str], list[Entity]]:
+        """The words of a template, and the names in it: "Hi <P>," → "Hi Ada ,"."""
+        words, found = list[str](), list[Entity]()
+        for part in re.split(r"(<[PLO]>)", template):
+            sign = part[1:2] if part.startswith("<") else ""
+            own = self.name(sign) if sign else [w for p in split_text(part, "text") for w in p.sentence.words]
+            if sign:
+                found.append(Entity(SIGNS[sign], len(words), len(words) + len(own)))
+            words += own
+        return words, found
+
+    def renamed(self, words: Sequence[str], found: Sequence[Entity]) -> tuple[list[str], list[Entity]]:
+        """A sentence with other names in the place of half of its persons and organisations."""
+        new, entities, at = list[str](), list[Entity](), 0
+        for e in found:
+            new += words[at : e.start]
+            sign = SIGN_OF.get(KIND_OF.get(e.label, e.label), "")
+            own, label = words[e.start : e.end], e.label
+            if sign and random.random() < 0.5:
+                own, label = self.name(sign), SIGNS[sign]
+            entities.append(Entity(label, len(new), len(new) + len(own)))
+            new += own
+            at = e.end
+        return [*new, *words[at:]], entities
+
+
+def joined(
+    words: list[str], found: list[Entity], then: list[str], names: list[Entity]
+) -> tuple[list[str], list[Entity]]:
+    """Two sentences as one."""
+    moved = [replace(e, start=e.start + len(words), end=e.end + len(words)) for e in names]
+    return [*words, *then], [*found, *moved]
+
+
+def everyday(
+    rows: Sequence[tuple[Sequence[str], Sequence[Entity]]], types: dict[str, str]
+) -> Iterator[tuple[list[str], list[Entity]]]:
+    """Messages made of sentences whose names are known: with a greeting and other names, cut at their beginning, with
+    a word in capitals, or all of them.
+
+    "He said that the driver never rang"  →  "Hi Ada, Driver NEVER rang"
+    """
+    namer = Namer(types)
+    for given, marks in rows:
+        words, found = namer.renamed(list(given), marks)
+        if random.random() < 0.4:
+            free = {n for e in found for n in range(e.start, e.end)}
+            starts = [n + 1 for n, word in enumerate(words[:-3]) if word in CUT | {","} and words[n + 1].isalpha()]
+            starts = [n for n in starts if n not in free and words[n].islower()]
+            if starts:
+                start = random.choice(starts)
+                words = [words[start].capitalize(), *words[start + 1 :]]
+                found = [Entity(e.label, e.start - start, e.end - start) for e in found if e.start > start]
+        if random.random() < 0.15:  # a few in capitals
+            named = {n for e in found for n in range(e.start, e.end)}
+            small = [n for n, word in enumerate(words) if word.islower() and n not in named]
+            for n in random.sample(small, min(len(small), random.choice((1, 1, 2, 4)))):
+                words[n] = words[n].upper()
+        if random.random() < 0.5:
+            opener, names = namer.fill(random.choice(OPENERS))
+            if opener[-1] in ".!?":  # a sentence of its own
+                yield opener, names
+            else:
+                if opener[-1].isalpha() and words[0][1:].islower() and (not found or found[0].start > 0):
+                    words = [words[0].lower(), *words[1:]]
+                words, found = joined(opener, names, words, found)
+        elif random.random() < 0.1:
+            words, found = joined(words, found, *namer.fill(random.choice(CLOSINGS)))
+        yield [word.upper() for word in words] if random.random() < 0.15 else words, found
+
+
+def named_part(words: Sequence[str], entity: Entity) -> Entity:
+    """A mention from its first capital to its last: of "the Syrian army" Syrian; one without any may be a name."""
+    capitals = [n for n in range(entity.start, entity.end) if words[n][:1].isupper()]
+    return replace(entity, start=capitals[0], end=capitals[-1] + 1) if capitals else replace(entity, label="?")
 
 
 def source(path: Path, capitals: Capitals) -> Iterator[tuple[list[str], list[Entity]]]:
@@ -224,6 +406,8 @@ def source(path: Path, capitals: Capitals) -> Iterator[tuple[list[str], list[Ent
             )
             for e in record["entities"]
         ]
+        if path.parent.name in DESCRIBED:
+            found = [named_part(words, e) for e in found]
         marked = {n for e in found for n in range(e.start, e.end)}
         odd = [n for n, w in enumerate(words) if n not in marked and re.search(ODD, w) and not capitals.is_ordinary(w)]
         yield words, sorted([*found, *(Entity("?", n, n + 1) for n in odd)], key=lambda e: e.start)
@@ -246,10 +430,15 @@ def data(
     read = {path: [p for r in lines_of(path) for p in r["text"].split("\n") if p.strip()] for path in prose_files}
     for text in [*kept, *(text for texts in read.values() for text in texts)]:
         capitals.add(text)
-    write(out / "wikipedia.jsonl", prose(kept, types, capitals, known))
+    some = {"wikipedia": kept}
     for path, texts in read.items():
-        some = random.sample(texts, min(paragraphs, len(texts)))
-        write(out / f"{path.parent.name}-{path.name.split('.')[0]}.jsonl", prose(some, types, capitals, known))
+        some[f"{path.parent.name}-{path.name.split('.')[0]}"] = random.sample(texts, min(paragraphs, len(texts)))
+    to_change = list[tuple[list[str], list[Entity]]]()
+    for name, texts in some.items():
+        rows = list(prose(texts, types, capitals, known))
+        write(out / f"{name}.jsonl", iter(rows))
+        to_change += random.sample(rows, int(EVERYDAY * len(rows)))
+    write(out / "everyday.jsonl", everyday(to_change, types))
     found = set(KIND_OF)
     for path in sorted(sources.glob("*/train.jsonl.xz")):
         rows = list(source(path, capitals))

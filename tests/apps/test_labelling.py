@@ -260,7 +260,7 @@ def test_a_start_from_a_tagger(tiny_lm, tmp_path):
 
 
 def test_names_are_suggested_before_anything_is_labelled(tmp_path):
-    lines = ["Ada Brandt left Vellmar .", "We saw Marie Curie in Paris .", "Nobody came .", "Marie left London ."]
+    lines = ["Ada Brandt visited Leeds .", "We saw Marie Curie in Paris .", "Nobody came .", "Marie left London ."]
     found = [TextToLabel(Sentence(tuple(line.split(" ")))) for line in lines]
     source = choose_source(None, LabellingOptions(order="in-order"), DEFAULT_RUN)
 
@@ -293,7 +293,7 @@ def test_names_are_suggested_before_anything_is_labelled(tmp_path):
 
 
 def test_types_are_suggested_by_what_labels_are_called(tmp_path):
-    lines = ["Ada Brandt left Vellmar .", "Marie Curie liked Berlin .", "The Liberal Party won .", "Nobody came ."]
+    lines = ["Ada Brandt visited Vellmar .", "Marie Curie liked Berlin .", "The Liberal Party won .", "Nobody came ."]
     found = [TextToLabel(Sentence(tuple(line.split(" ")))) for line in lines]
     source = choose_source(None, LabellingOptions(order="in-order"), DEFAULT_RUN)
     for labels in (["T4", "town", "political_party", "politician"], ["politician", "LOC", "political_party", "T4"]):

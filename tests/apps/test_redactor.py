@@ -74,7 +74,7 @@ def test_any_chunks_give_the_same_text_with_the_same_masks(delay):
 
 def test_without_a_tagger_that_of_the_package_reads():
     redactor = Redactor(labels=["PERSON"])
-    assert redactor.feed("Ada Brandt left Leeds.").text + redactor.end().text == "[PERSON_1] left Leeds."
+    assert redactor.feed("Ada Brandt moved to Leeds.").text + redactor.end().text == "[PERSON_1] moved to Leeds."
     checker = Checker()
     assert checker.json('{"by": "Ada Brandt"}', Masks(checker.labels)) == '{"by": "[PERSON_1]"}'
 
@@ -781,12 +781,12 @@ def test_what_is_hardly_ever_a_name_is_one_only_where_the_tagger_says_so():
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 8, None])
 def test_what_is_joined_to_a_word_that_is_final_is_masked_all_the_same(delay):
-    text = "Pieter van der Merwe left Cape Town with Ulrike von Trotha of Johnson & Johnson on a ship that day."
+    text = "Pieter van der Merwe left Cape Town with Ulrike von Harten of Johnson & Johnson on a ship that day."
     for step in (1, 7, 200):
         redactor = Redactor(delay=delay)
         said = "".join(redactor.feed(text[at : at + step]).text for at in range(0, len(text), step))
         said += redactor.end().text
-        assert not re.search("Pieter|Merwe|Ulrike|Trotha|Johnson", said)
+        assert not re.search("Pieter|Merwe|Ulrike|Harten|Johnson", said)
         assert delay in (0, 1) or said == "[PERSON_1] left [PLACE_1] with [PERSON_2] of [PERSON_3] on a ship that day."
 
 

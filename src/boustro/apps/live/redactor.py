@@ -96,7 +96,7 @@ class Contradiction(RuntimeError):
 THRESHOLD = 0.03
 """How probable it is at least that a word is in a name, for a redactor to remove it. The rule: in steps of 0.005 the
 highest at which the package's tagger marks 97.5% of the words of persons, places and organisations, on average over
-five kinds of text (`bench/names.py redact`). There 7% of the other words are marked; at 0.5 it marks 88% and 2%."""
+five kinds of text (`bench/names.py redact`). There 5% of the other words are marked; at 0.5 it marks 88% and 1%."""
 LANGUAGES_THRESHOLD = 0.1
 """That of `languages-names`, in steps of 0.05 the highest that marks 95% of the words of persons and places in four
 kinds of English text; 10% of the words in no name. In five other languages it marks 85 to 98%, and 7 to 15%."""
