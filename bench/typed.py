@@ -85,11 +85,9 @@ class WordNet:
 
     def __init__(self, folder: Path) -> None:
         lines = lambda name: [s for s in (folder / name).read_text("utf-8").splitlines() if s[:1] != " "]  # noqa: E731
-        self.senses = {
-            pos: {r[0]: r[6 + int(r[3]) :] for r in map(str.split, lines(f"index.{pos}"))} for pos in ENDINGS
-        }
-        odd = {pos: dict(r.split()[:2] for r in (folder / f"{pos}.exc").read_text().splitlines()) for pos in ENDINGS}
-        self.odd = odd
+        rows = {pos: [line.split() for line in lines(f"index.{pos}")] for pos in ENDINGS}
+        self.senses = {pos: {row[0]: row[6 + int(row[3]) :] for row in rows[pos]} for pos in ENDINGS}
+        self.odd = {pos: dict(line.split()[:2] for line in lines(f"{pos}.exc")) for pos in ENDINGS}
         self.nouns, self.below, self.instances = dict[str, tuple[str, list[str], str]](), Counter[str](), Counter[str]()
         self.small = {lemma for pos in ("verb", "adj", "adv") for lemma in self.senses[pos]}
         for line in lines("data.noun"):

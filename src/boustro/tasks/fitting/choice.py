@@ -38,7 +38,7 @@ LEAST_LABELS, WELL = 50, 50.0
 """Labels in all, such as entities, below which no head is tried that is trained by steps where one that is solved at
 once has such a score: it takes half of a `fit`, and is worse then (docs/log.md)."""
 NAMES_WELL = 25.0
-"""Of examples that are too few to be parted: names that score so on them score 9 more than a head on others
+"""Of examples that are too few to be parted: names that score so on them score 6 more than a head on others
 (docs/log.md)."""
 
 
