@@ -328,7 +328,7 @@ def test_redact_reads_another_language_by_the_tagger_that_knows_it(tagger_of_man
     place(None)
     monkeypatch.setattr("boustro.apps.live.redactor._opened", {})
     assert main(["redact", str(tmp_path / "a.txt")]) == 0
-    assert "the tagger languages-names finds them (pip install 'boustro[languages]')" in capsys.readouterr().err
+    assert "the tagger languages-names knows both (pip install 'boustro[languages]')" in capsys.readouterr().err
     assert main(["redact", str(tmp_path / "a.txt"), "--model", "languages-names"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
     place(package)

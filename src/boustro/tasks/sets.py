@@ -39,7 +39,6 @@ from boustro.tasks import TASKS, TEXT_KEYS, WORD_KEYS, read_examples
 from boustro.tasks.config import TaskConfig, refuse_weights
 from boustro.tasks.data import kept_for, like, with_columns
 from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS, TrainDataOptions, named_in, named_of
-from boustro.tasks.data.tables import columns_of
 from boustro.tasks.plan import Examples
 from boustro.text.documents import read_documents
 from boustro.text.words import split_text
@@ -58,9 +57,8 @@ def training_sets(
     check_reading(type(task), reading)
     if weight is not None and weak is None:
         raise OptionError("weak_weight is not read without weak examples; remove it")
-    if is_frame(X) and isinstance(y, str) and y in columns_of(X):
-        option = "label_column" if "label_column" in signature(task.read).parameters else "tag_column"
-        raise ValueError(f"X is a table, and {y!r} one of its columns; write fit(X, {option}={y!r})")
+    if is_frame(X) and isinstance(y, str):
+        _refuse_column(task, X, y)
     if is_frame(X) and not (y is None or is_frame(y) or isinstance(y, (str, Path, Mapping))):
         raise ValueError("X is a table; give the column of its texts, or remove y and name its columns")
     columns = named_of(reading) or named_in(X)
@@ -97,6 +95,15 @@ def labelled_pairs(examples: Iterable[Any], answers: Iterable[Any]) -> tuple[lis
     """Return the examples with labels, and their answers; the others are the context of these."""
     pairs = [(example, answer) for example, answer in zip(examples, answers, strict=True) if example.is_labelled]
     return [example for example, _ in pairs], [answer for _, answer in pairs]
+
+
+def _refuse_column(task: "AnyTask", X: Any, y: str) -> None:
+    """`ValueError` for the name of a column in place of labels; else it is the name of a file."""
+    from boustro.tasks.data.tables import columns_of
+
+    if y in columns_of(X):
+        option = "label_column" if "label_column" in signature(task.read).parameters else "tag_column"
+        raise ValueError(f"X is a table, and {y!r} one of its columns; write fit(X, {option}={y!r})")
 
 
 def check_reading(kind: "type[AnyTask]", reading: Iterable[str]) -> None:

@@ -154,7 +154,8 @@ class RecordReader(Generic[T]):
         try:
             return self.make(record, where, notes)
         except GoldFault as fault:
-            raise fault if options.label_column is None else fault.under(options.label_column) from None
+            said = fault if options.label_column is None else fault.under(options.label_column)
+            raise ValueError(str(said)) from None
 
     def check(self, data: Any, options: DataOptions) -> None:
         """`OptionError` for options that these data do not have."""
