@@ -15,6 +15,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Self, TextIO, TypeVar
 
+from boustro.errors import count_of
 from boustro.output import duration
 
 LINE_SECONDS = 30.0  # without a terminal a line goes into a file: twice a minute shows that it runs
@@ -106,12 +107,12 @@ class Progress:
     def line(self) -> str:
         """Line that says how much is done, how fast, and how long the rest takes."""
         speed = (self.done - self._before) / max(monotonic() - self._began, 1e-9)
-        of = "" if self.total is None else f" of {self.total:,}"
-        parts = [f"{self.what}: {self.done:,}{of} {self.unit}"]
+        of = "" if self.total is None else f"{self.done:,} of "
+        parts = [f"{self.what}: {of}{count_of(self.done if self.total is None else self.total, self.unit)}"]
         if speed:
             parts.append(f"{speed:,.0f} {self.unit}/s" if speed >= 10 else f"{speed:.2g} {self.unit}/s")
-            if self.total is not None and self._batches > 1:
-                parts.append(f"{duration(max(self.total - self.done, 0) / speed)} left")
+            if self.total is not None and self._batches > 1 and self.done < self.total:
+                parts.append(f"{duration((self.total - self.done) / speed)} left")
         return ", ".join([*parts, self._note] if self._note else parts)
 
 

@@ -57,7 +57,7 @@ def test_what_was_done_before_counts_for_the_total_and_not_for_the_speed(clock, 
     bar = Progress("splitting", "documents")
     clock[0] = 80.0
     assert [*bar.over("ab")] == ["a", "b"]
-    assert capsys.readouterr().err == "splitting: 1 documents, 0.025 documents/s\n"
+    assert capsys.readouterr().err == "splitting: 1 document, 0.025 documents/s\n"
     assert duration(5400) == "about 90 minutes"
 
 
@@ -70,6 +70,10 @@ def test_nothing_is_foretold_by_the_first_batch(clock, capsys, monkeypatch):
     bar.update(60_000)
     first, second = capsys.readouterr().err.splitlines()
     assert "left" not in first and second.endswith("about 62 seconds left")
+    clock[0] = 93.0
+    bar.update(bar.total - bar.done)  # the last batch: nothing is left
+    assert capsys.readouterr().err.startswith("encoding: 120,000 of 120,000 words, ")
+    assert "left" not in bar.line()
     monkeypatch.setattr(progress, "BAR_SECONDS", 0.0)
     monkeypatch.setattr(sys, "stderr", Terminal())
     with Progress("encoding", "words", total=120_000) as bar:
