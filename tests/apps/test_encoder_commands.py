@@ -102,14 +102,14 @@ COMMANDS = {
     "evaluate": ("evaluate {p}/ner {p}/train.jsonl --no-cache", r"{lm}: [\d,]+ of [\d,]+ words"),
     "fit, encoding": (FIT, r"{lm}: [\d,]+ of [\d,]+ words"),
     "fit, training": (FIT, r"training: \d+ of \d+ steps"),
-    "predict, a folder": ("predict {p}/ner {p}/in --out {t}/answers", "answering: 1 of 1 files"),
+    "predict, a folder": ("predict {p}/ner {p}/in --out {t}/answers", "answering: 1 of 1 file,"),
     "embed": ("embed {p}/corpus.txt --out {t}/v.npy --encoder {lm}", "embedding: 60 of 60 texts"),
     "tokenize": (TOKENIZE, "training the tokenizer: "),
     "tokenize, pieces": (TOKENIZE, "tokenizing: "),
     "memory": ("lab memory {p}/corpus.txt --encoder {lm} --out {t}/memory", r"reading: [\d,]+ of [\d,]+ words"),
     "weak": ("weak {p}/corpus.txt --gazetteer {p}/names.jsonl --out {t}/silver.jsonl", "labelling: [0-9]+ texts"),
     "score": ("lab score {p}/pairs.jsonl --model {lm}", "scoring: 2 of 2 texts"),
-    "compare": (COMPARE, "computing: 1 of 1 cells"),
+    "compare": (COMPARE, "computing: 1 of 1 cell,"),
 }
 
 
