@@ -24,6 +24,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ import numpy as np
 import tyro
 
 import boustro
+from boustro.arrays import unit
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import load_encoder, open_encoder
 from boustro.heads.factored import Runs, mean_vectors
@@ -149,18 +151,13 @@ class Told:
     said: list[tuple[str, ...]]
     weight: np.ndarray
 
-    @property
+    @cached_property
     def vectors(self) -> np.ndarray:
         """(N, e): those of what is said, added."""
         encoder = load_encoder(SHIPPED_SENTENCES, reads="text", cache=False)
         texts = [*dict.fromkeys(text for said in self.said for text in said)]
         vector = dict(zip(texts, read_words(encoder, [text.split() for text in texts]), strict=True))
         return unit(np.stack([sum(vector[text] for text in said) for said in self.said]))
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Of length 1."""
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
 
 
 def states_of(encoder: Any, sentences: Sequence[Sentence]) -> np.ndarray:

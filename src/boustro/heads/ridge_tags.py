@@ -63,9 +63,14 @@ class TwoRidges(nn.Module):
     @torch.no_grad()
     def fill_nouns(self, solution: LinearSolution) -> None:
         """Set the scores of nouns: a word is also inside where the first and the largest other are above 0."""
-        self.nouns = nn.Linear(solution.weight.shape[1], len(solution.bias)).requires_grad_(False)
-        self.nouns.weight.copy_(torch.from_numpy(solution.weight))
-        self.nouns.bias.copy_(torch.from_numpy(solution.bias))
+        nouns = self.make_nouns(*solution.weight.shape)
+        nouns.weight.copy_(torch.from_numpy(solution.weight))
+        nouns.bias.copy_(torch.from_numpy(solution.bias))
+
+    def make_nouns(self, count: int, width: int) -> nn.Linear:
+        """Make so many scores of nouns, whose weights are not set."""
+        self.nouns = nn.Linear(width, count).requires_grad_(False)
+        return self.nouns
 
     def scores(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
         """Of outside and inside, or of the types."""
@@ -85,7 +90,7 @@ def _make_nouns(body: nn.Module, state: dict[str, Any], prefix: str, *_: Any) ->
     """Make the scores of nouns where a folder has them."""
     if (weight := state.get(f"{prefix}nouns.weight")) is not None:
         assert isinstance(body, TwoRidges)
-        body.nouns = nn.Linear(weight.shape[1], len(weight)).requires_grad_(False)
+        body.make_nouns(*weight.shape)
 
 
 class RidgeTagger(Head):

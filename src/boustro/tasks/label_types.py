@@ -34,7 +34,7 @@ import torch
 from jaxtyping import Float
 from safetensors.numpy import save_file
 
-from boustro.arrays import read_arrays
+from boustro.arrays import read_arrays, unit
 from boustro.encoders.extended import log_softmax
 from boustro.heads.closed_form import KNOWN_SCALE, LinearSolution
 from boustro.heads.factored import aliases, factored_tags, kind_names
@@ -125,16 +125,17 @@ class Nouns:
         """
         near = self.said @ types.T
         wanted = np.maximum(0, near - NEAR_NOUN) * self.weight[:, None]
+        total = wanted.sum(0)
         gram = self.states.T @ (self.states * self.weight[:, None])
         gram += NOUN_STRENGTH * np.trace(gram) / len(gram) * np.eye(len(gram))
-        weight = np.linalg.solve(gram, self.states.T @ (wanted - self.weight[:, None] * wanted.sum(0)))
-        weight /= np.maximum(((self.states @ weight) * wanted).sum(0) / np.maximum(wanted.sum(0), 1e-9), 1e-9)
+        weight = np.linalg.solve(gram, self.states.T @ (wanted - self.weight[:, None] * total))
+        weight /= np.maximum(((self.states @ weight) * wanted).sum(0) / np.maximum(total, 1e-9), 1e-9)
         scores = self.states @ weight
         width = np.sqrt(np.maximum(np.einsum("eT,ef,fT->T", weight, self.spread, weight), 1e-12))
         z = torch.from_numpy((scores - NOUN_THRESHOLDS[:, None, None]) / width)
         found = torch.special.ndtr(z).numpy() * self.weight[:, None]  # (thresholds, G, T)
         right = (found / (1 + np.exp(-MEMBER_SLOPE * (near - MEMBER)))).sum(1) / np.maximum(found.sum(1), 1e-12)
-        enough = (right + common >= RIGHT_AND_COMMON) & (common > LEAST_COMMON) & wanted.any(0)
+        enough = (right + common >= RIGHT_AND_COMMON) & (common > LEAST_COMMON) & (total > 0)
         kept = np.flatnonzero(enough.any(0))
         bias = -NOUN_THRESHOLDS[enough[:, kept].argmax(0)] - self.centre @ weight[:, kept]
         return weight[:, kept].T, bias
@@ -175,9 +176,9 @@ class DescribedStates:
 
     def save(self, path: Path, mean: Float[np.ndarray, " D"], made_by: Mapping[str, Any]) -> None:
         """Write a folder; the mean of the states is where rounding does no harm, and `made_by` says from what."""
-        rounded, unit = _bytes(self.map, 0)
-        bias = self.bias + (self.map - rounded * unit).astype(np.float64) @ mean
-        arrays = {"map": rounded, "unit": unit, "bias": bias, "weight": self.nouns.weight, "centre": self.nouns.centre}
+        rounded, step = _bytes(self.map, 0)
+        bias = self.bias + (self.map - rounded * step).astype(np.float64) @ mean
+        arrays = {"map": rounded, "unit": step, "bias": bias, "weight": self.nouns.weight, "centre": self.nouns.centre}
         arrays |= {"nominal": self.nominal, "common": self.common, "lags": self.lags}
         for name in IN_BYTES:
             arrays[name], arrays[f"{name}_unit"] = _bytes(getattr(self.nouns, name), 1)
@@ -188,8 +189,13 @@ class DescribedStates:
 
 def _bytes(array: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """Return an array in bytes, and the unit of each column (axis 0) or row (axis 1)."""
-    unit = np.maximum(np.abs(array).max(axis, keepdims=bool(axis)), 1e-12) / 127
-    return np.ascontiguousarray(np.rint(array / unit), np.int8), unit.astype(np.float32)
+    step = np.maximum(np.abs(array).max(axis, keepdims=bool(axis)), 1e-12) / 127
+    return np.ascontiguousarray(np.rint(array / step), np.int8), step.astype(np.float32)
+
+
+def _on_line(vectors: Float[np.ndarray, "T e"], line: Float[np.ndarray, " e1"]) -> Float[np.ndarray, " T"]:
+    """Return what a regression gives for vectors; its last place is its bias."""
+    return vectors @ line[:-1] + line[-1]
 
 
 def from_types(
@@ -225,7 +231,7 @@ def from_types(
     near = nearest_kinds(texts, [name for name in said if name in means])
     states = DescribedStates.load(Artefact(str(files("boustro") / "data" / "starter" / "types")))
     vectors = read_types(texts, said)
-    behind = _behind([*said], means.keys(), near, vectors @ states.lags[:-1] + states.lags[-1])
+    behind = _behind([*said], means.keys(), near, _on_line(vectors, states.lags))
     asked = [number for number, name in enumerate(said) if name in means]
     _fill(head, vectors, kinds_of_types(texts, kinds, said), behind, asked, states)
     head.to(plan.device)
@@ -243,8 +249,8 @@ def _behind(
 ) -> Float[np.ndarray, " T"]:
     """Return by how much nearer than others each type must be: kinds that are not asked for, where a type is plainly of
     them, and persons beside types of persons."""
-    yielding = [name not in asked and (name, True) in near.values() for name in said]
-    behind = YIELD * np.array([own and name in ("PERSON", "PLACE") for own, name in zip(yielding, said, strict=True)])
+    kinds = {name for name in ("PERSON", "PLACE") if (name, True) in near.values()} - asked
+    behind = YIELD * np.array([name in kinds for name in said])
     of_persons = [n for n, name in enumerate(said) if near.get(name, ("",))[0] == "PERSON" and not _is_kind(name)]
     if of_persons:
         persons = [name in asked and "PERSON" in kind_names(name) for name in said]
@@ -275,7 +281,7 @@ def _fill(
     weight[:, first + np.array([*places.values()])] = OF_KINDS * kinds
     head.body.fill(INSIDE, LinearSolution(inside, np.array([-0.5, 0.5]), 0.0), KNOWN_SCALE)
     head.body.fill(TYPE, LinearSolution(weight, types @ states.bias - behind, 0.0), TYPE_SHARPNESS)
-    weight, bias = states.nouns.scores_of(types[asked], types[asked] @ states.common[:-1] + states.common[-1])
+    weight, bias = states.nouns.scores_of(types[asked], _on_line(types[asked], states.common))
     if len(bias):
         nouns = np.zeros((1 + len(bias), sum(head.widths)), np.float32)
         nouns[:, : states.map.shape[1]] = np.concatenate([states.nominal[None, :-1], weight @ states.map])
@@ -288,14 +294,14 @@ def read_types(encoder: "Encoder", means: Mapping[str, str]) -> Float[np.ndarray
     vectors = _read(encoder, [f"the name of a {_words(name)}" for name in means])
     if described := {number: text for number, (name, text) in enumerate(means.items()) if text != name}:
         vectors[[*described]] += _read(encoder, described.values())
-    return _unit(vectors)
+    return unit(vectors)
 
 
 def kinds_of_types(encoder: "Encoder", kinds: Sequence[str], types: Iterable[str]) -> Float[np.ndarray, "T K"]:
     """Return the probability of each kind for each type: 1 for a type that is called as the kind is."""
     called = [aliases(kind) for kind in kinds]
     spelt = ([name for name in names if len(name) > LONGEST_CODE] or names for names in called)
-    vectors = _unit(np.stack([_read(encoder, [name.lower() for name in names]).mean(0) for names in spelt]))
+    vectors = unit(np.stack([_read(encoder, [name.lower() for name in names]).mean(0) for names in spelt]))
     labels = [*types]
     likely = np.exp(log_softmax(KIND_SHARPNESS * _read(encoder, [*map(_words, labels)]) @ vectors.T))
     own = np.array([[kind in kind_names(label) for kind in kinds] for label in labels])
@@ -333,8 +339,4 @@ def _apart(word: str, known: Callable[[str], int | None]) -> list[str]:
 
 def read_words(encoder: "Encoder", texts: Sequence[Sequence[str]]) -> Float[np.ndarray, "S e"]:
     """Vectors of length 1 of texts that are split into words."""
-    return _unit(np.stack([first[0, 0] for (first,) in encoder.encode(texts)]).astype(np.float32))
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit(np.stack([first[0, 0] for (first,) in encoder.encode(texts)]).astype(np.float32))

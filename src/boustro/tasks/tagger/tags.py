@@ -215,9 +215,11 @@ class NamedTypes(NameLabelling):
             dated = end > e.end and e.start > free and bool(re.fullmatch(r"1\d{3}|20\d\d", example.words[e.start - 1]))
             found.append(replace(e, label=label, start=e.start - dated, end=end))
             free = end
-        alone = [e.end == e.start + 1 and self._noun(example.words, e.start, e.end) for e in found]
-        found = [e for e, is_noun in zip(found, alone, strict=True) if e.label not in self.others and not is_noun]
+        found = [e for e in found if e.label not in self.others and not self._is_noun(example.words, e)]
         return Answer(encode_tags(found, len(example), "bio"), answer.scores, tuple(found))
+
+    def _is_noun(self, words: Sequence[str], e: Entity) -> bool:
+        return e.end == e.start + 1 and self._noun(words, e.start, e.end) is not None
 
     def _noun(self, words: Sequence[str], start: int, stop: int) -> tuple[int, str] | None:
         """Where the noun of a type ends, and that type, if only small words stand before it."""
