@@ -1059,7 +1059,7 @@ CASES: dict[str, Any] = {
         $ boustro lab tokenize documents.txt --tokenizer starter-forward --out more --workers 2 --near-duplicates 0.8
         boustro lab pretrain --direction forward --shards models/shards --preset tiny --tokens 64 --segment-length 16 \
             --batch-segments 2 --no-compile --out lm
-        boustro lab generate prompts.jsonl --model lm --length 3
+        boustro lab generate prompts.jsonl --encoder lm --length 3
         boustro lab pretrain --direction forward --shards models/shards --preset tiny --tokens 64 --segment-length 16 \
             --batch-segments 2 --no-compile --out lm
         boustro lab fuse --forward starter-forward --backward starter-backward --shards models/shards \
@@ -1072,7 +1072,7 @@ CASES: dict[str, Any] = {
         boustro backward starter-forward --text shards/one.jsonl --preset tiny --no-compile --segment-length 16 \
             --batch-segments 4 --passes 1 --sampled-pieces 20 --workers 1 --out back
         boustro fit --train train.conll --encoder starter-forward+./back --head ridge --cross-validate 0 --out pair
-        boustro lab seq2seq --model starter-forward --train prompts.jsonl --target-key text --epochs 1 --out written
+        boustro lab seq2seq --lm starter-forward --train prompts.jsonl --target-key text --epochs 1 --out written
         boustro lab tokenize nowhere.txt --tokenizer starter-forward --out x
         boustro lab pretrain --shards models/memory --out x
     """,
@@ -1094,8 +1094,8 @@ CASES: dict[str, Any] = {
             --objectives causal --segment-length 16 --batch-segments 2 --no-compile --validation-pieces 64 --out a
         boustro lab scaling --shards models/shards --validation models/shards --report-only --sizes tiny \
             --budgets 32 --out a
-        boustro lab harness --tasks openbookqa --data choices --model starter-forward
-        boustro lab harness --tasks openbookqa --data choices --model starter-forward+starter-backward --json -
+        boustro lab harness --tasks openbookqa --data choices --encoder starter-forward
+        boustro lab harness --tasks openbookqa --data choices --encoder starter-forward+starter-backward --json -
         boustro lab harness --tasks nothing --data choices
         boustro demo --seeds 1 --out b
         boustro demo --copy-sample c
@@ -1106,17 +1106,17 @@ CASES: dict[str, Any] = {
         boustro lab infill gaps.txt --format jsonl --candidates 2 --tokens-per-gap 1
         boustro lab infill - < gaps.txt
         boustro lab infill no-gap.txt
-        boustro lab generate prompts.jsonl --model starter-forward --length 5
-        boustro lab generate queries.txt --model starter-forward --length 3 --temperature 1 --top-p 0.9 --seed 3
-        boustro lab generate plain.txt --model starter-forward --length 3
-        boustro lab generate plain.txt --model starter-words
-        boustro lab score prompts.jsonl --model starter-forward
-        boustro lab score prompts.jsonl --model starter-forward --pmi
+        boustro lab generate prompts.jsonl --encoder starter-forward --length 5
+        boustro lab generate queries.txt --encoder starter-forward --length 3 --temperature 1 --top-p 0.9 --seed 3
+        boustro lab generate plain.txt --encoder starter-forward --length 3
+        boustro lab generate plain.txt --encoder starter-words
+        boustro lab score prompts.jsonl --encoder starter-forward
+        boustro lab score prompts.jsonl --encoder starter-forward --pmi
         boustro lab score prompts.jsonl --target-key text --json -
-        boustro lab prompt reviews.jsonl --model starter-forward --template sentiment
-        boustro lab prompt reviews.jsonl --model starter --template sentiment --calibrate --json scores.json
-        boustro lab prompt plain.txt --model starter-backward --template question-type
-        boustro lab prompt reviews.jsonl --model starter-forward --template nothing
+        boustro lab prompt reviews.jsonl --encoder starter-forward --template sentiment
+        boustro lab prompt reviews.jsonl --encoder starter --template sentiment --calibrate --json scores.json
+        boustro lab prompt plain.txt --encoder starter-backward --template question-type
+        boustro lab prompt reviews.jsonl --encoder starter-forward --template nothing
         boustro lab geometry measure plain.txt --encoder starter-forward --json -
         boustro lab geometry map senses.jsonl --word bank --encoder starter-forward --out bank.html
         boustro lab geometry measure plain.txt --encoder nowhere

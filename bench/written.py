@@ -53,12 +53,12 @@ def main(
                 model = out / f"{Path(system).name}-{passes}-{seed}"
                 if not (model / "config.json").exists():
                     given = ["--train", train, "--dev", dev, "--target-key", target_key, "--epochs", passes, *read]
-                    boustro("lab", "seq2seq", "--model", system, *given, "--seed", seed, "--out", model, "--resume")
+                    boustro("lab", "seq2seq", "--lm", system, *given, "--seed", seed, "--out", model, "--resume")
                 for strategy, options in STRATEGIES[kind].items():
                     written = out / f"{model.name}-{strategy}.jsonl"
                     if not written.exists():
                         written.write_text(
-                            boustro("lab", "generate", "--model", model, *read, *options, "--quiet", dev)
+                            boustro("lab", "generate", "--encoder", model, *read, *options, "--quiet", dev)
                         )
                     scores = rate(written, [*targets, "--train", str(train)])
                     rated.setdefault(f"{name}, {strategy}", []).append(scores["texts"])

@@ -108,7 +108,7 @@ COMMANDS = {
     "tokenize, pieces": (TOKENIZE, "tokenizing: "),
     "memory": ("lab memory {p}/corpus.txt --encoder {lm} --out {t}/memory", r"reading: [\d,]+ of [\d,]+ words"),
     "weak": ("weak {p}/corpus.txt --gazetteer {p}/names.jsonl --out {t}/silver.jsonl", "labelling: [0-9]+ texts"),
-    "score": ("lab score {p}/pairs.jsonl --model {lm}", "scoring: 2 of 2 texts"),
+    "score": ("lab score {p}/pairs.jsonl --encoder {lm}", "scoring: 2 of 2 texts"),
     "compare": (COMPARE, "computing: 1 of 1 cell,"),
 }
 

@@ -77,7 +77,7 @@ def test_commands_refuse_one_with_a_sentence(tiny_tokenizer, tmp_path, capsys, k
     for command in (
         ["fit", "--train", str(train), "--encoder", folder, "--out", str(tmp_path / "tagger")],
         ["fit", "--train", str(train), "--encoder", f"masked:{folder}", "--out", str(tmp_path / "tagger")],
-        ["lab", "score", "--model", folder, str(text)],
+        ["lab", "score", "--encoder", folder, str(text)],
         ["embed", str(text), "--encoder", folder, "--out", str(tmp_path / "vectors")],
     ):
         assert main(command) == 1

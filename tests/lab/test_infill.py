@@ -140,7 +140,7 @@ def test_texts_that_cannot_be_filled(infiller, texts, said):
 
 
 def test_the_command_takes_a_text_a_file_and_standard_input(tiny_pair, file, monkeypatch):
-    options = ["--model", tiny_pair, "--read-on", "4", "--tokens-per-gap", "1"]
+    options = ["--encoder", tiny_pair, "--read-on", "4", "--tokens-per-gap", "1"]
     text = "Ada ___ it."
     code, out, _ = run(["lab", "infill", text, *options])
     assert code == 0 and out.startswith("Ada ") and out.endswith(" it.\n")
@@ -163,7 +163,7 @@ def test_the_command_takes_a_text_a_file_and_standard_input(tiny_pair, file, mon
         (["{file}"], 1, "gaps.txt:2 has no gap"),
         (["a ___", "--candidates", "9", "--tokens-per-gap", "2"], 2, "needs a --beam of at least 9"),
         (["a ___", "--tokens-per-gap", "none"], 2, "a range such as 1-4"),
-        (["a ___", "--model", "starter-forward"], 1, "is one model"),
+        (["a ___", "--encoder", "starter-forward"], 1, "is one model"),
     ],
 )
 def test_the_command_says_what_is_wrong(words, code, said, file):

@@ -193,7 +193,7 @@ def test_a_right_choice_that_is_none_is_refused(tiny_pair, tmp_path, right, said
 
 
 def test_the_command_prints_a_table_and_json(tiny_pair, data):
-    command = [*"lab harness --tasks openbookqa,piqa --data".split(), str(data), "--model", tiny_pair, "--limit", "2"]
+    command = [*"lab harness --tasks openbookqa,piqa --data".split(), str(data), "--encoder", tiny_pair, "--limit", "2"]
     code, out, errors = run(command)
     assert code == 0 and "longest choice" in out and "prior only" in out and errors == ""
     code, out, _ = run([*command, "--json", "-"])
@@ -205,7 +205,7 @@ def test_the_command_prints_a_table_and_json(tiny_pair, data):
 
 def test_the_command_says_how_far_it_is_where_standard_error_is_a_file(tiny_pair, data, monkeypatch):
     monkeypatch.setattr("boustro.progress.LINE_SECONDS", 0.0)
-    command = ["lab", "harness", "--tasks", "openbookqa", "--data", str(data), "--model", tiny_pair, "--limit", "2"]
+    command = ["lab", "harness", "--tasks", "openbookqa", "--data", str(data), "--encoder", tiny_pair, "--limit", "2"]
     code, _, errors = run(command)
     assert code == 0 and re.search(r"^scoring: [\d,]+ of [\d,]+ choices", errors, re.MULTILINE)
     assert "%|" not in errors  # the harness's own bars

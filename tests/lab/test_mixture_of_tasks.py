@@ -91,7 +91,7 @@ def test_mixtures_that_are_refused(options, said):
 
 
 def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, capsys):
-    words = ["lab", "seq2seq", "--model", place / "lm", "--train", f"{place / 'a.jsonl'},{place / 'b.jsonl'}"]
+    words = ["lab", "seq2seq", "--lm", place / "lm", "--train", f"{place / 'a.jsonl'},{place / 'b.jsonl'}"]
     words += ["--target-key", "response"]
     words += ["--task-key", "task", "--held-out", "odd", "--dev-pairs", 1, "--task-cap", 4, "--epochs", 12]
     words += ["--held-back", tmp_path / "back.jsonl", "--out", tmp_path / "tuned", "--lr", 1e-2, "--batch-pairs", 4]
@@ -106,7 +106,9 @@ def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, c
     assert found["held-in"]["after"] == pytest.approx(sum(row["after"] for row in tasks) / 3)
     back = tmp_path / "back.jsonl"
     assert len(back.read_text().splitlines()) == 6
-    assert main(["lab", "generate", "--model", str(tmp_path / "tuned"), str(back), "--strategy", "left-to-right"]) == 0
+    assert (
+        main(["lab", "generate", "--encoder", str(tmp_path / "tuned"), str(back), "--strategy", "left-to-right"]) == 0
+    )
     (tmp_path / "written.jsonl").write_text(capsys.readouterr().out)
     rate = ["lab", "score", str(tmp_path / "written.jsonl"), "--target-key", "response", "--by", "group", "--json", "-"]
     assert main(rate) == 0
@@ -119,7 +121,7 @@ def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, c
 
 
 def test_a_pair_without_a_task_is_refused(place, tmp_path, capsys):
-    words = ["lab", "seq2seq", "--model", str(place / "lm"), "--train", str(place / "a.jsonl")]
+    words = ["lab", "seq2seq", "--lm", str(place / "lm"), "--train", str(place / "a.jsonl")]
     words += ["--target-key", "response"]
     assert main([*words, "--task-key", "kind", "--out", str(tmp_path / "lm")]) == 1
     assert "a.jsonl:1: no task under the key 'kind'; name it with --task-key" in capsys.readouterr().err
@@ -131,6 +133,6 @@ def test_prompts_of_several_keys(place, tmp_path):
     )
     model = open_lm(str(place / "lm"))
     keys = {"prompt_key": "{answers.0.text} in: {context}", "target_key": "question"}
-    config = Seq2SeqConfig(model="x", train=(tmp_path / "qa.jsonl",), out=tmp_path / "lm", **keys)
+    config = Seq2SeqConfig(lm="x", train=(tmp_path / "qa.jsonl",), out=tmp_path / "lm", **keys)
     (pair,) = PairReader(config, model).read(tmp_path / "qa.jsonl")
     assert pair.prompt == [*model.pieces("May in: Ada left in May."), 0] and pair.target == model.pieces(" When?")

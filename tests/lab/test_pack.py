@@ -208,9 +208,9 @@ def test_a_packed_lm_is_read_by_our_own_code_as_by_transformers_and_packed_again
     )
     assert main(["doctor", "--encoder", str(made)]) == 0
     assert said in capsys.readouterr().out
-    assert main(["lab", "score", "texts.txt", "--model", str(made)]) == 1
+    assert main(["lab", "score", "texts.txt", "--encoder", str(made)]) == 1
     for command in (
-        ["lab", "generate", "--model", str(made), "x.txt"],
+        ["lab", "generate", "--encoder", str(made), "x.txt"],
         ["pack", str(made), "--blocks", "9", "--out", "x"],
     ):
         assert main(command) == 1

@@ -219,7 +219,7 @@ def files(tmp_path):
 
 def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked, tiny_pair, files, capsys):
     for model, more in ((masked["prefix"], ["--calibrate"]), (tiny_pair, []), (masked["bert"], ["--score", "duel"])):
-        words = ["lab", "prompt", str(files / "labelled.jsonl"), "--model", model]
+        words = ["lab", "prompt", str(files / "labelled.jsonl"), "--encoder", model]
         words += ["--template", str(files / "own.json"), *more]
         assert main([*words, "--json", str(files / "out.json")]) == 0
         out, errors = capsys.readouterr()
@@ -258,7 +258,15 @@ def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked,
 def test_what_is_refused(masked, files, capsys, line, more, said):
     (files / "x.txt").write_text(line + "\n")
     (files / "train.jsonl").write_text('{"text": "Ada"}\n')
-    words = ["lab", "prompt", str(files / "x.txt"), "--model", masked["prefix"], "--template", str(files / "own.json")]
+    words = [
+        "lab",
+        "prompt",
+        str(files / "x.txt"),
+        "--encoder",
+        masked["prefix"],
+        "--template",
+        str(files / "own.json"),
+    ]
     more = [word.replace("{train}", str(files / "train.jsonl")) for word in more]
     assert main(replacing(words, *more)) == 1
     assert said in capsys.readouterr().err
@@ -271,20 +279,20 @@ def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, caps
     (files / "own.json").write_text(
         json.dumps(TEMPLATE | {"labels": {"a": ["rain", "ferry"], "b": ["boats and nets", "snow"]}})
     )
-    words = ["lab", "seq2seq", "--model", model, "--train", str(files / "labelled.jsonl"), "--out", str(files / "lm")]
+    words = ["lab", "seq2seq", "--lm", model, "--train", str(files / "labelled.jsonl"), "--out", str(files / "lm")]
     words += ["--template", str(files / "own.json"), "--epochs", "60", "--lr", "1e-2"]
     assert main(words) == 0
     assert not (files / "lm" / "length_head.safetensors").exists()
     assert "prompt_end" not in json.loads((files / "lm" / "config.json").read_text())
     capsys.readouterr()
-    asked = ["lab", "prompt", str(files / "labelled.jsonl"), "--model", str(files / "lm"), "--json", "-"]
+    asked = ["lab", "prompt", str(files / "labelled.jsonl"), "--encoder", str(files / "lm"), "--json", "-"]
     assert main(asked) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["scores"]["answers"]["accuracy"] == 100, "a constant answer gets 60"
     learned = json.loads((files / "lm" / "template.json").read_text())
     assert learned["labels"] == {"a": ["rain"], "b": ["snow" if kind == "prefix" else "boats and nets"]}
     assert learned["text"] == TEMPLATE["text"] and found["template"] == "lm"
-    assert main(["lab", "prompt", str(files / "labelled.jsonl"), "--model", model]) == 1
+    assert main(["lab", "prompt", str(files / "labelled.jsonl"), "--encoder", model]) == 1
     assert "was not fine-tuned on a template; name one with --template" in capsys.readouterr().err
     words[5] = str(files / "x.jsonl")
     (files / "x.jsonl").write_text('{"text": "Ada"}\n')

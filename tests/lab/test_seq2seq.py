@@ -34,7 +34,7 @@ def folders(tmp_path_factory, tiny_tokenizer, tiny_lm):
 
 
 def command(folders, kind: str, out, *options) -> list[str]:
-    words = ["lab", "seq2seq", "--model", folders[kind], "--train", folders["place"] / "pairs.jsonl", "--out", out]
+    words = ["lab", "seq2seq", "--lm", folders[kind], "--train", folders["place"] / "pairs.jsonl", "--out", out]
     return replacing([*words, "--batch-pairs", 3, "--epochs", 2], *options)
 
 
@@ -112,7 +112,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(folders, tmp_path, stop
         from boustro.apps.cli.own_lms import seq2seq
         from boustro.lab.adapt.options import Seq2SeqConfig
 
-        given = {"train": (folders["place"] / "pairs.jsonl",), "out": tmp_path / "lm", "model": str(folders["prefix"])}
+        given = {"train": (folders["place"] / "pairs.jsonl",), "out": tmp_path / "lm", "lm": str(folders["prefix"])}
         seq2seq(Seq2SeqConfig(**given, batch_pairs=3, epochs=2, save_minutes=0.0))
     assert main([*command(folders, "prefix", tmp_path / "lm"), "--resume"]) == 0
     for name in ("model.safetensors", "length_head.safetensors"):
@@ -130,7 +130,7 @@ def test_prompts_are_cut_only_on_request_and_counted(folders, tmp_path, capsys):
     assert main([*words, "--prompt-pieces", "20"]) == 0
     assert "1 prompts were cut to their first 20 pieces" in capsys.readouterr().err
     (tmp_path / "p.txt").write_text("ferry " * 80 + "\nAda\n")
-    asked = ["lab", "generate", "--model", str(tmp_path / "lm"), str(tmp_path / "p.txt")]
+    asked = ["lab", "generate", "--encoder", str(tmp_path / "lm"), str(tmp_path / "p.txt")]
     assert main([*asked, "--prompt-pieces", "20"]) == 0
     assert "note: 1 prompt was cut to its first 20 pieces" in capsys.readouterr().err
 
@@ -174,6 +174,6 @@ def test_pairs_that_cannot_be_read_or_rated_are_refused(folders, tmp_path, capsy
     (tmp_path / "x.jsonl").write_text(line + "\n")
     words = ["lab", command, str(tmp_path / "x.jsonl")]
     if command == "seq2seq":
-        words = ["lab", command, "--model", str(folders["prefix"]), "--train", words[2], "--out", str(tmp_path / "lm")]
+        words = ["lab", command, "--lm", str(folders["prefix"]), "--train", words[2], "--out", str(tmp_path / "lm")]
     assert main(words) == 1
     assert message in capsys.readouterr().err

@@ -186,10 +186,10 @@ def asked(llama):
     question = {"question": "Ada left", "choices": ["Paris on Friday", "it"], "answer": 0}
     (llama / "openbookqa-train.jsonl").write_text(json.dumps(question) + "\n", "utf-8")
     return {
-        "generate": ["--model", str(llama / "lm"), str(llama / "prompts.jsonl"), "--length", "6"],
-        "score": ["--model", str(llama / "lm"), str(llama / "prompts.jsonl")],
-        "infill": [str(llama / "gaps.txt"), "--model", pair, "--format", "jsonl", "--read-on", "2"],
-        "prompt": ["--model", str(llama / "lm"), str(llama / "gaps.txt"), "--template", "sentiment"],
+        "generate": ["--encoder", str(llama / "lm"), str(llama / "prompts.jsonl"), "--length", "6"],
+        "score": ["--encoder", str(llama / "lm"), str(llama / "prompts.jsonl")],
+        "infill": [str(llama / "gaps.txt"), "--encoder", pair, "--format", "jsonl", "--read-on", "2"],
+        "prompt": ["--encoder", str(llama / "lm"), str(llama / "gaps.txt"), "--template", "sentiment"],
     }
 
 
@@ -217,7 +217,7 @@ def test_the_harness_takes_the_option(llama):
     spec, end = str(llama / "lm"), AutoTokenizer.from_pretrained(llama / "lm").eos_token_id
     assert BoustroLM(spec, start_piece="eos").judge.forward.frame([7]) == [end, 7]
     assert BoustroLM(spec, start_piece="none").judge.forward.frame([7]) == [7]
-    arguments = ["lab", "harness", "--tasks", "openbookqa", "--data", str(llama), "--model", spec, "--start-piece"]
+    arguments = ["lab", "harness", "--tasks", "openbookqa", "--data", str(llama), "--encoder", spec, "--start-piece"]
     code, _, errors = run([*arguments, "<S>"])
     assert code == 1 and "the start piece '<S>' is not in the vocabulary" in errors
 

@@ -212,7 +212,7 @@ def test_a_head_that_the_config_ties_and_the_file_has_is_scored_in_no_way(untied
     ):
         with pytest.raises(ValueError, match=message):
             read()
-    assert main(["lab", "score", "--model", spec, str(texts)]) == 1
+    assert main(["lab", "score", "--encoder", spec, str(texts)]) == 1
     assert "tie_word_embeddings" in capsys.readouterr().err
 
 

@@ -148,7 +148,7 @@ def test_generate_writes_json_lines_in_the_order_of_the_prompts(capsys, tmp_path
     lines = [json.dumps({"source": p, "id": n}) for n, p in enumerate(PROMPTS)] if form == "jsonl" else PROMPTS
     (tmp_path / f"prompts.{form}").write_text("\n".join(lines) + "\n")
     key = ["--prompt-key", "source"] if form == "jsonl" else []
-    found = run(capsys, "lab", "generate", "--model", prefix, tmp_path / f"prompts.{form}", "--length", 4, *key)
+    found = run(capsys, "lab", "generate", "--encoder", prefix, tmp_path / f"prompts.{form}", "--length", 4, *key)
     wanted = boustro.Writer(prefix, length=4).write(PROMPTS)
     for row, (record, result) in enumerate(zip(found, wanted, strict=True)):
         assert record == ({"id": row, "source": result.prompt} if key else {}) | result.to_dict()
@@ -157,7 +157,7 @@ def test_generate_writes_json_lines_in_the_order_of_the_prompts(capsys, tmp_path
 
 def test_numbers_of_rows_go_on_over_the_lines_read_together(capsys, tmp_path, prefix, monkeypatch):
     (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
-    command = ["lab", "generate", "--model", prefix, tmp_path / "prompts.txt", "--length", 4, "--temperature", 1]
+    command = ["lab", "generate", "--encoder", prefix, tmp_path / "prompts.txt", "--length", 4, "--temperature", 1]
     whole = run(capsys, *command)
     monkeypatch.setattr("boustro.apps.cli.generate.LINES", 1)
     assert [row["text"] for row in run(capsys, *command)] == [row["text"] for row in whole]
@@ -167,7 +167,7 @@ def test_score_reads_standard_input(capsys, monkeypatch, prefix, tmp_path):
     (tmp_path / "in").write_text("".join(json.dumps({"prompt": p, "text": t}) + "\n" for p, t in PAIRS))
     with (tmp_path / "in").open() as given:
         monkeypatch.setattr("sys.stdin", given)
-        found = run(capsys, "lab", "score", "--model", prefix, "--score", "bound", "--samples", 3)
+        found = run(capsys, "lab", "score", "--encoder", prefix, "--score", "bound", "--samples", 3)
     wanted = boustro.Writer(prefix, score="bound", samples=3).score(PAIRS)
     assert found == [result.to_dict() for result in wanted]
 
@@ -189,20 +189,20 @@ def test_score_reads_standard_input(capsys, monkeypatch, prefix, tmp_path):
 def test_what_cannot_be_read_is_refused_with_its_line(capsys, tmp_path, prefix, command, content, message):
     (tmp_path / "prompts.txt").write_text(content + "\n")
     options = ["--length", "4"] if command == "generate" else []
-    assert main(["lab", command, "--model", prefix, str(tmp_path / "prompts.txt"), *options]) == 1
+    assert main(["lab", command, "--encoder", prefix, str(tmp_path / "prompts.txt"), *options]) == 1
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--model", "starter"], 1, "starter is several models side by side, and one writes or scores; name one"),
-        (["--model", "{back}"], 1, "is a backward LM, which cannot continue a text"),
-        (["--model", "{causal}", "--strategy", "gibbs"], 1, "'gibbs' writes with a masked LM"),
-        (["--model", "{prefix}", "--steps", "5", "--length", "4"], 2, "steps must be at most length, 4, not 5"),
-        (["--model", "{missing}"], 1, "missing: no such folder; a model is expected here"),
-        (["--model", "{unmasked}"], 1, "its tokenizer has no mask piece, so it cannot hide what is to be written"),
-        (["--model", "{other}"], 1, "ids go up to"),
+        (["--encoder", "starter"], 1, "starter is several models side by side, and one writes or scores; name one"),
+        (["--encoder", "{back}"], 1, "is a backward LM, which cannot continue a text"),
+        (["--encoder", "{causal}", "--strategy", "gibbs"], 1, "'gibbs' writes with a masked LM"),
+        (["--encoder", "{prefix}", "--steps", "5", "--length", "4"], 2, "steps must be at most length, 4, not 5"),
+        (["--encoder", "{missing}"], 1, "missing: no such folder; a model is expected here"),
+        (["--encoder", "{unmasked}"], 1, "its tokenizer has no mask piece, so it cannot hide what is to be written"),
+        (["--encoder", "{other}"], 1, "ids go up to"),
     ],
 )
 def test_models_and_options_that_do_not_fit_are_refused(capsys, tmp_path, folders, options, code, message):
@@ -231,9 +231,9 @@ def _larger(tokenizer):
 
 
 def test_a_missing_file_and_a_folder_are_refused(capsys, tmp_path, prefix):
-    assert main(["lab", "generate", "--model", prefix, str(tmp_path / "none.txt")]) == 1
+    assert main(["lab", "generate", "--encoder", prefix, str(tmp_path / "none.txt")]) == 1
     assert "none.txt: no such file" in capsys.readouterr().err
-    assert main(["lab", "score", "--model", prefix, str(tmp_path)]) == 1
+    assert main(["lab", "score", "--encoder", prefix, str(tmp_path)]) == 1
     assert "is a folder; name a file in it" in capsys.readouterr().err
 
 
@@ -272,6 +272,6 @@ def test_an_lm_that_float16_cannot_hold_is_refused_before_it_writes(folders, tmp
     with pytest.raises(ValueError, match=said):
         boustro.Infiller(f"{tmp_path / 'causal'}+{tmp_path / 'back'}", dtype="float16")
     (tmp_path / "prompts.txt").write_text("Ada\n")
-    command = ["lab", "generate", str(tmp_path / "prompts.txt"), "--model", str(tmp_path / "causal")]
+    command = ["lab", "generate", str(tmp_path / "prompts.txt"), "--encoder", str(tmp_path / "causal")]
     assert main([*command, "--dtype", "float16"]) == 1
     assert "give --dtype bfloat16 or float32" in capsys.readouterr().err

@@ -34,7 +34,7 @@ DEFAULT_TARGETS = TargetOptions()
 
 
 def generate(
-    model: LM,
+    encoder: LM,
     file: Positional[TextFile] = "-",
     prompt_key: str = "prompt",
     writing: GenerationConfig = DEFAULT_WRITING,
@@ -44,7 +44,7 @@ def generate(
     """Continue prompts: one a line, or JSON lines with a prompt each; writes JSON lines as they are done.
 
     Args:
-        model: A masked LM, such as boustro lab pretrain --objective prefix-suffix wrote, or a causal LM, such as
+        encoder: A masked LM, such as boustro lab pretrain --objective prefix-suffix wrote, or a causal LM, such as
             starter-forward or gpt2.
         file: Prompts (.gz, .bz2, .xz too), or - for standard input. An object's other keys are kept.
         prompt_key: The key of the prompt in JSON lines, or a text with keys, such as "{title}: {body}".
@@ -52,12 +52,12 @@ def generate(
     """
     check_options(generate, locals())
     keys = (prompt_key,)
-    _run(file, keys, "writing", run.quiet, lambda: _open(model, writing, dtype, run), lambda writer: writer.write)
+    _run(file, keys, "writing", run.quiet, lambda: _open(encoder, writing, dtype, run), lambda writer: writer.write)
 
 
 def score(
     file: Positional[TextFile] = "-",
-    model: LM | None = None,
+    encoder: LM | None = None,
     text_key: str = "text",
     prompt_key: str = "prompt",
     scoring: ScoreConfig = DEFAULT_SCORING,
@@ -65,7 +65,7 @@ def score(
     dtype: Precision = "float32",
     run: LMOptions = DEFAULT_LM,
 ) -> None:
-    """Score texts: with --model by how probable an LM finds them, else against their targets.
+    """Score texts: with --encoder by how probable an LM finds them, else against their targets.
 
     With a model each line is written again with log_prob and steps. Without one there is a table of ROUGE, BLEU, METEOR
     (without WordNet), variety and repetition, beside two controls.
@@ -73,28 +73,30 @@ def score(
     Args:
         file: JSON lines with a text, and with its prompt or its target, such as boustro lab generate writes; or - for
             standard input (.gz, .bz2, .xz too). A text that continues its prompt begins with its own space.
-        model: A masked or a causal LM. By default texts are scored against their targets.
+        encoder: A masked or a causal LM. By default texts are scored against their targets.
         text_key: The key of the text, or a text with keys.
-        prompt_key: The key of the prompt. Without --model the first sentences of prompts are a control (lead-1).
+        prompt_key: The key of the prompt. Without --encoder the first sentences of prompts are a control (lead-1).
         dtype: Precision of the computation.
     """
     check_options(score, locals())
-    if model is not None:
+    if encoder is not None:
         if targets != DEFAULT_TARGETS:
-            raise OptionError("--target-key, --train, --by and --json are for scores against targets; remove --model")
+            raise OptionError("--target-key, --train, --by and --json are for scores against targets; remove --encoder")
         keys = (prompt_key, text_key)
-        _run(file, keys, "scoring", run.quiet, lambda: _open(model, scoring, dtype, run), lambda writer: writer.score)
+        _run(file, keys, "scoring", run.quiet, lambda: _open(encoder, scoring, dtype, run), lambda writer: writer.score)
         return
     if scoring != DEFAULT_SCORING or dtype != "float32" or replace(run, quiet=False) != DEFAULT_LM:
-        raise OptionError("options of how an LM scores need --model; without it texts are scored against their targets")
+        raise OptionError(
+            "options of how an LM scores need --encoder; without it texts are scored against their targets"
+        )
     with only_errors(run.quiet):
         rate(Path(file), text_key, prompt_key, targets)
 
 
-def _open(model: str, options: Any, dtype: Precision, run: LMOptions) -> "Writer":
+def _open(encoder: str, options: Any, dtype: Precision, run: LMOptions) -> "Writer":
     from boustro.lab.generation.writer import Writer
 
-    return Writer(model, dtype=dtype, device=run.device, start_piece=run.start_piece, **vars(options))
+    return Writer(encoder, dtype=dtype, device=run.device, start_piece=run.start_piece, **vars(options))
 
 
 def _run(

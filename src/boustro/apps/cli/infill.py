@@ -28,7 +28,7 @@ INFILL_LINES = 16  # each batch is printed when it is filled; a gap costs severa
 
 def infill(
     text: Positional[str],
-    model: LM = "starter",
+    encoder: LM = "starter",
     format: Literal["text", "jsonl"] = "text",
     infilling: InfillOptions = DEFAULT_INFILL,
     run: LMOptions = DEFAULT_LM,
@@ -37,7 +37,7 @@ def infill(
 
     Args:
         text: A text with gaps, a file with one a line (.gz, .bz2, .xz too), or - for standard input.
-        model: Spec of a forward and a backward LM over one vocabulary, such as starter or gpt2+./backward.
+        encoder: Spec of a forward and a backward LM over one vocabulary, such as starter or gpt2+./backward.
         format: text (with --candidates also the other fillings of each gap, after a tab) or jsonl (an object a line,
             with the places of the gaps).
     """
@@ -50,7 +50,7 @@ def infill(
         Progress("filling", "texts", shown=False if terminal.is_terminal else None) as bar,
         keeping(lambda: f"{count_of(bar.done, 'texts are')} printed"),
     ):
-        infiller, number = Infiller(model, device=run.device, start_piece=run.start_piece, **vars(infilling)), 0
+        infiller, number = Infiller(encoder, device=run.device, start_piece=run.start_piece, **vars(infilling)), 0
         for batch in batches:
             for result in infiller.fill_batch(batch, number):
                 if format == "jsonl":

@@ -36,7 +36,7 @@ LINES = 256  # texts that are scored before their answers are printed
 
 
 def prompt(
-    model: LM,
+    encoder: LM,
     template: str | None = None,
     file: Positional[TextFile] = "-",
     calibrate: bool = False,
@@ -53,7 +53,7 @@ def prompt(
     and the label that the LM prefers for a text without content. lab seq2seq --template fine-tunes an LM for it.
 
     Args:
-        model: A masked LM, a forward LM, a backward LM, or a pair such as starter.
+        encoder: A masked LM, a forward LM, a backward LM, or a pair such as starter.
         template: sentiment, question-type, entailment, paraphrase, acceptability, or a JSON file (see: boustro help
             generation). By default the one that the model was fine-tuned on, with the words that it learned.
         file: JSON lines with the template's keys, or texts, one a line (.gz, .bz2, .xz too), or - for standard input.
@@ -69,7 +69,7 @@ def prompt(
     check_options(prompt, locals())
     (source := DataFile(file)).check()
     check_output(json)
-    known = open_template(template) if template else template_of(model)
+    known = open_template(template) if template else template_of(encoder)
     labelled = read_labels(train, known, label_key) if train else None
     from boustro.lab.prompting import PromptClassifier
 
@@ -80,7 +80,7 @@ def prompt(
         keeping(lambda: "" if alone else f"{count_of(bar.done, 'texts are')} answered and printed"),
     ):
         how: dict[str, Any] = {"score": score, "calibrate": calibrate, "prompt_pieces": prompt_pieces}
-        classifier = PromptClassifier(model, known, device=run.device, start_piece=run.start_piece, **how)
+        classifier = PromptClassifier(encoder, known, device=run.device, start_piece=run.start_piece, **how)
         figures = PromptScores(classifier, labelled)
         for batch in _records(source):
             places, records = [place for place, _ in batch], [record for _, record in batch]

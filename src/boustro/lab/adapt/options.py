@@ -400,7 +400,7 @@ class MixtureOptions:
 class Seq2SeqConfig(RunConfig):
     """The options of `boustro lab seq2seq`."""
 
-    model: LM
+    lm: LM
     """The LM to fine-tune: masked, such as boustro lab pretrain --objective prefix-suffix wrote, or causal."""
     train: tuple[TextPath, ...]
     """Pairs: JSON lines with a prompt and a target text each (.gz, .bz2, .xz too); with --template labelled texts."""

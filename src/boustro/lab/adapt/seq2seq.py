@@ -243,7 +243,7 @@ def _by_task(pairs: Sequence[PromptPair]) -> dict[str, list[PromptPair]]:
 
 LENGTH_WEIGHT = 0.1
 """Of the loss of the target's length, which a masked LM with the prefix mask learns too."""
-SEQ2SEQ_FACTS = ("model", "epochs", "batch_pairs", "prompt_pieces")
+SEQ2SEQ_FACTS = ("lm", "epochs", "batch_pairs", "prompt_pieces")
 """Options that decide the weights, besides those of every run."""
 
 
@@ -260,7 +260,7 @@ class Seq2Seq(nn.Module):
 
 def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     """Fine-tune; returns `training.json`. `ValueError` for a model or pairs that do not fit."""
-    model, options = open_lm(config.model), config.mixture
+    model, options = open_lm(config.lm), config.mixture
     if options.held_back:
         check_file(options.held_back)
     reader = PairReader(config, model)
@@ -296,7 +296,7 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     def loss_of(**given: Tensor) -> Tensor:
         return pair_loss(model, trained.length, given)
 
-    say(f"{config.model}: {sum(p.numel() for p in trained.parameters()) / 1e6:.1f}M parameters, {steps:,} steps")
+    say(f"{config.lm}: {sum(p.numel() for p in trained.parameters()) / 1e6:.1f}M parameters, {steps:,} steps")
     bf16 = uses_bf16(model.device)
     groups = mixture.measured if options.task_key else {}
     before = measure_tasks(model, trained, groups, size, bf16)

@@ -24,7 +24,7 @@ HERE = Path()
 
 def harness(
     tasks: tuple[str, ...],
-    model: LM = "starter",
+    encoder: LM = "starter",
     data: Folder = HERE,
     score: str | None = None,
     limit: Count | None = None,
@@ -36,7 +36,7 @@ def harness(
     Args:
         tasks: arc_easy, arc_challenge, openbookqa, piqa, siqa, winogrande, continuation_easy, continuation_hard, or
             YAML files of the harness.
-        model: A forward LM, a backward LM, a pair of them, such as starter, or a masked LM.
+        encoder: A forward LM, a backward LM, a pair of them, such as starter, or a masked LM.
         data: The folder with the tasks' files of JSON lines.
         score: forward, forward-mean, forward-pmi, backward, pair or pair-pmi; of a masked LM one of lab score's, or
             one with -pmi. By default forward or backward for one LM, pair-pmi for a pair, one-shot-pmi for a masked LM.
@@ -56,7 +56,7 @@ def harness(
         from boustro.lab.harness.run import BoustroLM, accuracy_of, answer, open_task
 
         opened = {name: open_task(name, data, limit) for name in tasks}
-        lm = BoustroLM(model, score, run.device, run.start_piece)
+        lm = BoustroLM(encoder, score, run.device, run.start_piece)
         with only_errors(not sys.stderr.isatty()):  # the harness's progress bars
             answered = answer(lm, opened)
         figures = []
@@ -65,8 +65,8 @@ def harness(
             prior = [[next(flat) for _ in question.requests] for question in questions]
             figures.append(accuracy_of(name, questions, prior))
         print_notices(lm.counts)
-        facts: dict[str, Any] = {"model": model, "score": lm.score, "tasks": [figure.to_dict() for figure in figures]}
-        give(facts, json, lambda: _show(f"{model}, {lm.score}", figures), indent=1)
+        facts: dict[str, Any] = {"model": encoder, "score": lm.score, "tasks": [figure.to_dict() for figure in figures]}
+        give(facts, json, lambda: _show(f"{encoder}, {lm.score}", figures), indent=1)
 
 
 def _show(title: str, figures: "Sequence[Accuracy]") -> None:
