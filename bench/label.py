@@ -7,13 +7,14 @@ also the keys, and how far probabilities are right.
 The whole way of a request without HTTP: the answer is written to the disk, learned, the next sentence chosen and its
 entities suggested. The answers are the gold ones. Of topics each run has the texts in an order of its own. A key
 accepts what is suggested, one more is for each label that is missing or wrong, but where there is one label per text
-its digit replaces the wrong one. Accuracy and calibration error (ECE) are of what is suggested for texts without an
-answer, after some answers.
+its digit replaces the wrong one. Accuracy, F1 of entities, and calibration error (ECE) are of what is suggested for
+texts without an answer, after some answers.
 """
 
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from boustro.apps.label.command import LabellingOptions
 from boustro.apps.label.curve import is_due
 from boustro.apps.label.session import LabellingSession
 from boustro.metrics.score import reliability
+from boustro.metrics.spans import score_entities
 from boustro.output import RunOptions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 
@@ -41,7 +43,8 @@ class Waits:
     written: list[float]
     keys: int
     judged: dict[int, tuple[float, float]]
-    """After so many answers, of the other texts: the share of right topics, and the calibration error, in percent."""
+    """After so many answers, of the other texts: F1 of entities or the share of right topics, and the calibration
+    error, in percent."""
 
     def show(self) -> str:
         """Median, 95th percentile and the longest, in milliseconds."""
@@ -51,7 +54,7 @@ class Waits:
             f"max {1e3 * max(times):6.1f} ms"
             for name, times in named
         ]
-        lines += [f"{n:3} answers: {right:5.1f}% right, ECE {error:4.1f}" for n, (right, error) in self.judged.items()]
+        lines += [f"{n:3} answers: {right:5.1f} right, ECE {error:4.1f}" for n, (right, error) in self.judged.items()]
         return "\n".join(lines)
 
 
@@ -68,7 +71,7 @@ def measure(session: LabellingSession, work: Background, answers: int) -> Waits:
     for count in range(answers):
         while is_due(work.points, session.words_answered, len(session.answers)):  # a person takes longer
             time.sleep(0.002)
-        if session.manner.whole and count in JUDGED:
+        if count in JUDGED:
             judged[count] = judge(session)
         number = session.current
         assert number is not None
@@ -86,10 +89,16 @@ def measure(session: LabellingSession, work: Background, answers: int) -> Waits:
 
 
 def judge(session: LabellingSession) -> tuple[float, float]:
-    """The share of right topics and the calibration error, in percent, of texts without an answer; of several labels
-    all must be right, and their probability is that of the least sure."""
+    """F1 of entities, or the share of right topics, and the calibration error, in percent, of texts without an answer;
+    of several topics all must be right, and their probability is that of the least sure."""
     rest = [n for n in session.pool.numbers if n not in session.answers]
     suggested = session.suggest_all(rest)
+    if not session.manner.whole:
+        gold = [session.texts[n].gold or () for n in rest]
+        found = [[replace(e, score=None) for e in own] for own in suggested]
+        right = [e in own for own, entities in zip(gold, found, strict=True) for e in entities]
+        scores = [e.score or 0.0 for e in chain(*suggested)]
+        return score_entities(gold, found, {}).value, 100 * reliability(scores, right).error
     right = [
         {e.label for e in own} == {e.label for e in session.texts[n].gold or ()}
         for n, own in zip(rest, suggested, strict=True)
@@ -110,7 +119,7 @@ def main(
     runs: int = 1,
     threads: int | None = None,
 ) -> None:
-    """Measure on sentences of a labelled file: of entities the first ones, of topics as many at random."""
+    """Measure on sentences of a labelled file: the first ones, of topics or in several runs as many at random."""
     if threads:
         torch.set_num_threads(threads)
     manner = manner_of(task, several, Path("none"))
@@ -118,11 +127,12 @@ def main(
     kinds = sorted({e.label for text in found for e in text.gold or ()})
     options = LabellingOptions(task=task, labels=labels)
     means = dict(zip(kinds, options.labels or kinds, strict=True))
-    encoder = "starter" if encoder is None and not manner.whole else encoder
     source = choose_source(encoder, options, RunOptions(cache=False), manner, means=means)
     keys = []
     for seed in range(runs):
-        chosen = np.random.default_rng(seed).permutation(len(found)) if manner.whole else np.arange(len(found))
+        chosen = (
+            np.random.default_rng(seed).permutation(len(found)) if manner.whole or runs > 1 else np.arange(len(found))
+        )
         to_label = [found[n] for n in chosen[:sentences]]
         with tempfile.TemporaryDirectory() as folder, AnswerFile(Path(folder) / "a", manner.answer).open() as file:
             session = LabellingSession(to_label, file, kinds, manner=manner, order=order)  # type: ignore[arg-type]

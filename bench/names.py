@@ -37,7 +37,7 @@ import boustro
 from boustro.apps.label.answers import AnswerFile
 from boustro.apps.label.curve import Point, is_due
 from boustro.apps.label.curve import measure_tagger as measure_live
-from boustro.apps.label.named_types import guess_types
+from boustro.apps.label.named_types import open_namer, prior_scores
 from boustro.apps.label.pool import Order
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.texts import read_to_label
@@ -609,8 +609,9 @@ def keys(
                     list[int](),
                 )
                 vectors, start = reader.train_vectors(np.arange(len(own))), reader.start
-                start = start and guess_types(start, vectors, own, session.labels)
-                session.attach(range(len(own)), vectors, None, start)
+                namer, start = open_namer({name: name for name in new.values()}, start) if start else (None, None)
+                prior = namer and prior_scores(namer, own, session.labels, cached=True)
+                session.attach(range(len(own)), vectors, prior, start)
                 told = tell(session, gold) if groups else 0
                 while (shown := session.view()["sentence"]) is not None:
                     counts.append(pressed(shown["entities"], gold[shown["number"]]))

@@ -18,7 +18,6 @@ from boustro.apps.label.answers import SPANS, TOPIC, Annotation, AnswerFile
 from boustro.apps.label.background import Background, SessionSource, choose_source, documents_of, offered_labels
 from boustro.apps.label.command import LabellingOptions
 from boustro.apps.label.curve import Point, is_due, session_curve
-from boustro.apps.label.named_types import guess_types
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.texts import TextToLabel, over, read_to_label, read_whole
 from boustro.encoders.reading import group_sentences
@@ -293,22 +292,31 @@ def test_names_are_suggested_before_anything_is_labelled(tmp_path):
 
 
 def test_types_are_suggested_by_what_labels_are_called(tmp_path):
-    lines = ["Ada Brandt visited Vellmar .", "Marie Curie liked Berlin .", "The Liberal Party won .", "Nobody came ."]
-    found = [TextToLabel(Sentence(tuple(line.split(" ")))) for line in lines]
+    lines = ["Ada Brandt visited Vellmar .", "Marie Curie took aspirin .", "The Liberal Party won .", "Nobody came ."]
+    given = [TextToLabel(Sentence(tuple(line.split(" ")))) for line in lines]
     source = choose_source(None, LabellingOptions(order="in-order"), DEFAULT_RUN)
+
+    def named(*labels):
+        tagger = boustro.Tagger.from_labels(labels)
+        return [found(answer.entities) for answer in tagger.answer([text.sentence for text in given])]
+
+    def suggested(session):
+        return [found(session.suggest(number)) for number in range(len(given))]
+
     for labels in (["T4", "town", "political_party", "politician"], ["politician", "LOC", "political_party", "T4"]):
         with AnswerFile(tmp_path / f"{labels[1]}.jsonl").open() as file:
-            session = LabellingSession(found, file, labels, "in-order")
+            session = LabellingSession(given, file, labels, "in-order")
             with Background(session, source) as work:
                 work.wait_ready(60)
-        said = [[e.label for e in session.suggest(number)] for number in range(4)]
-        assert said == [["politician", labels[1]], ["politician", labels[1]], ["political_party"], []]
-        assert not session.view()["sentence"]["sure"] and not session.tagger.told["T4"]
-    # Kinds of a network of one's own, whose names are short, and a network without kinds.
-    vectors, start = work.reader.train_vectors(np.arange(4)), work.reader.start
-    sentences, place = [text.sentence for text in found], start.kinds["PLACE"]
-    assert [*guess_types(replace(start, kinds={"CITY": place}), vectors, sentences, labels).types] == labels[:3]
-    assert not guess_types(replace(start, kinds={}), vectors, sentences, labels).types
+                assert suggested(session) == named(*labels)
+                assert not session.view()["sentence"]["sure"] and not session.tagger.told["T4"]
+                session.answer(0, [Entity("politician", 0, 2)])
+                session.add_label("drug")  # a noun's type, after an answer
+                while not session.begun:
+                    time.sleep(0.05)
+        assert suggested(session)[1:] == named(*labels, "drug")[1:]
+        assert ("drug", 3, 4) in suggested(session)[1] and suggested(session)[0] == [("politician", 0, 2)]
+        assert session.tagger.told["drug"] and 0 in session.tagger.learned
 
 
 def read_names(sentences):

@@ -16,7 +16,7 @@ sentences (`labelled.jsonl.session.json`). One session at a time has both.
 import contextlib
 import errno
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -358,6 +358,27 @@ class LabelMode:
         if any(text.gold is None for text in texts):
             raise ValueError(f"{path}: --train needs labelled sentences; these have no labels")
         return tuple(self.answer.of(text, text.gold or (), "") for text in texts)
+
+    def entities(self, given: Iterable[Any], size: int, labels: Sequence[str], nested: bool) -> tuple[Entity, ...]:
+        """Return entities, or dicts with start, end and label, of a text of `size` words as they are kept; `ValueError`
+        for those that cannot be."""
+        entities = set()
+        for item in given:
+            one = item if isinstance(item, Entity) else Entity(item["label"], item["start"], item["end"])
+            if not 0 <= one.start < one.end <= size:
+                raise ValueError(f"the entity {one.label} [{one.start}, {one.end}) is outside the {size} words")
+            if one.label not in labels:
+                raise ValueError(f"there is no label {one.label!r}; add it first")
+            entities.add(Entity(one.label, one.start, one.end))
+        if self.whole:
+            if any((e.start, e.end) != (0, size) for e in entities):
+                raise ValueError("labels are of the whole text here, and not of some words")
+            if not self.several and len(entities) != 1:
+                rest = ", and not several" if entities else ", or skip it"
+                raise ValueError(f"choose one label for this text{rest}")
+        elif not nested and len(flatten_entities(entities)) < len(entities):
+            raise ValueError("entities overlap, which only a session with --head span allows")
+        return tuple(sorted(entities))
 
 
 SPANS = LabelMode(live=lazy(f"{LEARNS}:LiveTagger"))

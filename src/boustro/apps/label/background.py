@@ -14,7 +14,7 @@ what `boustro fit` makes of the file of answers with the options of the command 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,17 +22,11 @@ import numpy as np
 
 from boustro.apps.label.answers import SPANS, Annotation, LabelMode
 from boustro.apps.label.command import LabellingOptions
-from boustro.apps.label.curve import (
-    Point,
-    TrainingAnswers,
-    is_due,
-    measure_tagger,
-    retrace,
-)
-from boustro.apps.label.named_types import guess_types
+from boustro.apps.label.curve import Point, TrainingAnswers, is_due, measure_tagger, retrace
+from boustro.apps.label.named_types import open_namer, prior_scores
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.texts import TextToLabel, holds_documents
-from boustro.apps.label.vectors import VectorReader, WordVectors, reading_context, vector_source
+from boustro.apps.label.vectors import Start, VectorReader, WordVectors, reading_context, vector_source
 from boustro.apps.serve.http import start_beside
 from boustro.encoders.extended import load_names
 from boustro.encoders.options import Context, Reads
@@ -40,7 +34,7 @@ from boustro.encoders.reading import group_numbers
 from boustro.encoders.spec import Spec
 from boustro.errors import reason
 from boustro.heads.registry import head_kind
-from boustro.names import NAMES, SHIPPED_SENTENCES, SHIPPED_TAGGER
+from boustro.names import NAMES, SHIPPED_SENTENCES, SHIPPED_TAGGER, is_shipped
 from boustro.options import OptionError, command_line
 from boustro.output import RunOptions, as_json
 from boustro.store import write_file
@@ -59,6 +53,8 @@ from boustro.types import Sentence
 CHUNK_SENTENCES = 256
 """Encoded at once, and more where a document ends later. The first of them standardise all vectors, so they do not
 depend on what has been answered."""
+SOON = 32
+"""Sentences whose names are read by their types before the first is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,16 +97,10 @@ class SessionSource:
         """The part of a sentence encoder that is read: for topics the vectors of texts."""
         return "text" if self.task != DEFAULT_TASK and Spec.parse(self.encoder).is_sentences else "words"
 
-    def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
-        """Return (words, labels + 1): what the tagger that the session starts from says of words, as scores."""
-        if self.tagger is None:
-            return None
-        rows = []
-        for answer in self.tagger.answer(sentences, cached=True):
-            for tag, score in zip(answer.tags, answer.scores, strict=True):
-                one_hot = [float(label == tag[2:]) for label in labels]
-                rows.append([1 - score, *([1 / len(labels)] * len(labels))] if tag == "O" else [score, *one_hot])
-        return np.array(rows, np.float32)
+    @property
+    def knows_types(self) -> bool:
+        """Whether types may be suggested by what labels are called: the encoder reads English, and is a tagger's."""
+        return self.task == DEFAULT_TASK and self.tagger is None and is_shipped(self.encoder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +136,10 @@ class Background:
         self._wake, self._stop = threading.Condition(), False
         self._ready = threading.Event()
         self._thread: threading.Thread | None = None
-        self._named: list[str] = []
+        self._named: list[str] | None = None
+        """The labels whose names have been read."""
+        self._namer = source.tagger
+        """What is said of words before they are learned."""
         self._texts: WordVectors | None = None
 
     def __enter__(self) -> Self:
@@ -245,17 +238,20 @@ class Background:
         """Encode and attach: a sample, documents with answered sentences, the rest."""
         session, sentences = self.session, self.session.sentences
         documents = iter(self._plan())
-        first = next(_chunks(documents))
+        named = self.source.knows_types and not session.answers
+        soon = next(_chunks(documents, SOON if named else CHUNK_SENTENCES))
+        parts = [soon, *islice(_chunks(documents, CHUNK_SENTENCES - SOON), int(named))]
         rest = [*documents]
         answered = [document for document in rest if not session.answers.keys().isdisjoint(document)]
         others = [document for document in rest if session.answers.keys().isdisjoint(document)]
         how = self.source.options(self.context)
         source = vector_source(self.source.encoder, sentences, reads=self.source.reads, **how)
-        reader = self.reader = VectorReader(source, [sentences[n] for n in first])
-        early = [first, *_chunks(answered)]
-        for place, numbers in enumerate((*early, *_chunks(others)), start=1):
+        reader = self.reader = VectorReader(source, [sentences[n] for part in parts for n in part])
+        early, ends = [soon, *_chunks(answered, CHUNK_SENTENCES)], np.cumsum([0, *map(len, parts)])
+        for place, numbers in enumerate((*early, *parts[1:], *_chunks(others, CHUNK_SENTENCES)), start=1):
             chunk = [sentences[n] for n in numbers]
-            vectors = reader.train_vectors(np.arange(len(chunk))) if place == 1 else reader.vectors(chunk)
+            own = [np.arange(*ends[n : n + 2]) for n, part in enumerate(parts) if part is numbers]
+            vectors = reader.train_vectors(own[0]) if own else reader.vectors(chunk)
             self._attach(numbers, chunk, self._pooled(vectors))
             if place == len(early):
                 self._learn_examples()
@@ -276,18 +272,28 @@ class Background:
 
     def _attach(self, numbers: Sequence[int], sentences: Sequence[Sentence], vectors: WordVectors) -> None:
         labels = [*self.session.labels]
-        prior = self.source.prior(sentences, labels)
-        start = self.reader.start if self.reader and prior is None and not self.session.manner.whole else None
-        if start is not None and self.session.tagger is None:
-            start = guess_types(start, vectors, sentences, labels, self.source.device)
-        if self._texts is None and self.reader and self.reader.of_texts:
-            read = [n for n, s in enumerate(sentences) if not self.session.english or readable_texts([s])]
-            self._texts = WordVectors(vectors.words[read], np.arange(len(read) + 1))
-            start = self._read_names(labels)
+        start: Start | Mapping[str, np.ndarray] | None = None
+        if self._named is None:
+            if self.reader and self.reader.of_texts:
+                read = [n for n, s in enumerate(sentences) if not self.session.english or readable_texts([s])]
+                self._texts = WordVectors(vectors.words[read], np.arange(len(read) + 1))
+                start = self._read_names(labels)
+            elif not self.session.manner.whole:
+                start = self._open_namer(labels)
+        prior = self._prior(sentences, labels)
         with self.session.lock:
-            if prior is not None and len(self.session.labels) > len(labels):  # added meanwhile
-                prior = np.pad(prior, ((0, 0), (0, len(self.session.labels) - len(labels))))
             self.session.attach(numbers, vectors, prior, start)
+
+    def _open_namer(self, labels: list[str]) -> Start | None:
+        """Return what is known of names, once that which reads them by their types is open, if anything does."""
+        self._named, start = labels, self.reader.start if self.reader and self.source.tagger is None else None
+        if start is not None and self.source.knows_types:
+            said = {label: self.source.means.get(label, label) for label in labels}
+            self._namer, start = open_namer(said, start, self.source.device)
+        return start
+
+    def _prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
+        return self._namer and prior_scores(self._namer, sentences, labels, self.source.cache)
 
     def _pooled(self, vectors: WordVectors) -> WordVectors:
         """Vectors of what has a score of its own."""
@@ -301,16 +307,29 @@ class Background:
 
     def _begin_anew(self) -> None:
         """Read the names of labels again where there are others."""
-        if self._texts is not None and (labels := [*self.session.labels]) != self._named:
+        if (labels := [*self.session.labels]) == self._named:
+            return
+        if self._texts is not None:
             names = self._read_names(labels)
             with self.session.lock:
                 self.session.begin(names)
+        elif self.source.knows_types:
+            before, start = self._namer, self._open_namer(labels)
+            if before or self._namer:
+                sentences, chunks = self.session.sentences, [*self.session.pool.chunks]
+                priors = [self._prior([sentences[n] for n in chunk.numbers], labels) for chunk in chunks]
+                with self.session.lock:
+                    self.session.begin_anew(priors, start)
+                if self._ready.is_set():
+                    self._learn_examples()
 
     def _learn_examples(self) -> None:
         if self.source.examples:
-            vectors = self.reader.vectors([a.sentence for a in self.source.examples])  # type: ignore[union-attr]
+            sentences = [a.sentence for a in self.source.examples]
+            vectors = self._pooled(self.reader.vectors(sentences))  # type: ignore[union-attr]
+            prior = self._prior(sentences, [*self.session.labels])
             with self.session.lock:
-                self.session.add_examples(self.source.examples, self._pooled(vectors))
+                self.session.add_examples(self.source.examples, vectors, prior)
 
     def _has_room(self) -> bool:
         """Wait until fewer than `pool` sentences are ready and unanswered; False to stop."""
@@ -362,12 +381,12 @@ class Background:
             self.training = False
 
 
-def _chunks(documents: Iterable[list[int]]) -> Iterator[list[int]]:
+def _chunks(documents: Iterable[list[int]], size: int) -> Iterator[list[int]]:
     """Whole documents, as few as have enough sentences."""
     chunk: list[int] = []
     for document in documents:
         chunk += document
-        if len(chunk) >= CHUNK_SENTENCES:
+        if len(chunk) >= size:
             yield chunk
             chunk = []
     if chunk:

@@ -120,11 +120,16 @@ class LiveTagger:
 
     @property
     def trust(self) -> float:
-        """How far its probabilities are believed, 1 where each label has been answered `FEWEST_TO_SCALE` times; a label
-        that it has never seen is one that it cannot tell, unless it is a kind that it knew at the start."""
-        seen = self._seen
+        """How far its probabilities are believed, near 1 where each label has been answered `FEWEST_TO_SCALE` times; a
+        label that it has never seen is one that it cannot tell, unless it knew it at the start.
+
+        n entities that were all right say no more than (n + 1) / (n + 2) of the next (Laplace's rule of succession), so
+        nothing is surer than that by more than what a guess has.
+        """
+        seen, entities = self._seen, sum(len(example.kinds) for example in self.learned.values())
         counted = (seen > 0) | ~self._known
-        return float(np.minimum(seen, FEWEST_TO_SCALE)[counted].sum()) / FEWEST_TO_SCALE / max(1, int(counted.sum()))
+        each = float(np.minimum(seen, FEWEST_TO_SCALE)[counted].sum()) / FEWEST_TO_SCALE / max(1, int(counted.sum()))
+        return each * entities / (entities + 2)
 
     def judges(self, sentence: Sentence) -> bool:
         """Return whether an answer says how far names of labels are to be believed; that of a text in another language
@@ -149,7 +154,7 @@ class LiveTagger:
 
     @property
     def _known(self) -> np.ndarray:
-        return np.array([self.start is not None and self.start.of(label) is not None for label in self.labels], bool)
+        return np.array([self.start is not None and self.start.knows(label) for label in self.labels], bool)
 
     def without(self, numbers: Iterable[int]) -> "LiveTagger":
         """A tagger as this one was before it learned these sentences."""

@@ -1,72 +1,43 @@
-"""Types of names from what the labels are called, before anything is answered.
+"""Types of entities from what the labels are called, before anything is answered.
 
-    start = guess_types(reader.start, vectors, sentences, ["politician", "political party", "LOC"])
+    namer, start = open_namer({"politician": "politician", "T1": "T1"}, start)   a tagger as `predict --types` has it
+    prior_scores(namer, sentences, labels, cached=True)            what the live tagger begins at, word by word
 
-    score(name, label) = (m + n) / 2 · l + log(0.02 + Σ_k P(k | name) · P(k | label)) / 10
-
-m is the vector of the name and n that of the name with five words on each side, both by the sentence encoder of the
-package; l is the vector of "the name of a politician". P(k | name) is what the network of names says of the kinds k;
-P(k | label) is the softmax of cosines to the kinds' own names over 0.05, and 1 for a label that is called by a kind.
-A ridge regression from the vectors of names to softmax(score / 0.05) gives the weights that the tagger begins at.
-
-Of gold names on development sets this is right for seven of ten where types are everyday words, and for few where
-they are terms of a trade; the regression keeps most of it (docs/log.md). Nothing is centred: that evens types out which
-are of very different frequency.
+The live tagger learns what lacks to the answers. Where each label is called by a kind of names, such as LOC, the
+network of names that the session reads tells it already, and nothing more is read.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from boustro.apps.label.incremental import STRENGTH
-from boustro.apps.label.updated_ridge import OnlineRidge, times
-from boustro.apps.label.vectors import Start, WordVectors
-from boustro.encoders.extended import log_softmax
-from boustro.encoders.spec import load_encoder
-from boustro.heads.factored import find_runs, mean_vectors
-from boustro.names import SHIPPED_SENTENCES
-from boustro.tasks.label_types import KIND_SHARPNESS, kinds_of_types, read_types, read_words
-from boustro.tasks.labellings import says_nothing
+from boustro.apps.label.vectors import Start
+from boustro.tasks.label_types import from_types
+from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
-KIND_SHARE, LEAST = 0.1, 0.02
-"""0.05 to 0.15 and 0.005 to 0.1 are as good."""
-EACH_SIDE = 5
-"""Words on each side."""
-MOST_READ = 300
-"""Different names that are read, in some four seconds of a core; twice as many gain a point at most."""
+
+def open_namer(means: Mapping[str, str], start: Start, device: str | None = None) -> tuple[Tagger | None, Start]:
+    """Return a tagger by what labels are called, or by what is said of them, and what is then known at the start;
+    no tagger where `start` knows each label, where none says anything, or where two are read alike."""
+    if all(start.of(label) is not None for label in means):
+        return None, start
+    try:
+        namer = from_types(Tagger, means, device)
+    except ValueError:
+        return None, start
+    return namer, Start(None, {}, start.alike, frozenset(namer.types))
 
 
-def guess_types(
-    start: Start, vectors: WordVectors, sentences: Sequence[Sentence], labels: Sequence[str], device: str | None = None
-) -> Start:
-    """Add the types of the names in these sentences to what is known; unchanged where each label is called by a kind,
-    or fewer than two say what they are."""
-    told = [label for label in labels if start.of(label) is not None or not says_nothing(label)]
-    if not start.kinds or len(told) < 2 or all(start.of(label) is not None for label in told):
-        return start
-    words = vectors.words.astype(np.float32)
-    inside = times(words, start.inside[:, None])[:, 0] > 0.5
-    runs = find_runs(np.where(inside, 0, -1), np.zeros(len(words), bool), vectors.starts[:-1])
-    numbers = np.searchsorted(vectors.starts, runs.first, "right") - 1
-    spans = zip(numbers, runs.first - vectors.starts[numbers], runs.stop - vectors.starts[numbers], strict=True)
-    names: dict[tuple[str, ...], tuple[int, tuple[str, ...]]] = {}
-    for place, (number, first, stop) in enumerate(spans):
-        own = sentences[number].words
-        names.setdefault(own[first:stop], (place, own[max(0, first - EACH_SIDE) : stop + EACH_SIDE]))
-    if not names:
-        return start
-    names = dict([*names.items()][:MOST_READ])
-    places, near = zip(*names.values(), strict=True)
-    means = mean_vectors(words, runs)[[*places]]
-    encoder = load_encoder(SHIPPED_SENTENCES, reads="text", device=device, cache=False)
-    texts = (read_words(encoder, [*names]) + read_words(encoder, near)) / 2
-    of_kinds = np.clip(times(means, np.stack([*start.kinds.values()], 1)), 1e-6, None)
-    of_kinds /= of_kinds.sum(1, keepdims=True)
-    alike = of_kinds @ kinds_of_types(encoder, [*start.kinds], told).T
-    named = read_types(encoder, {label: label for label in told})
-    scores = texts @ named.T + KIND_SHARE * np.log(LEAST + alike)
-    ridge = OnlineRidge(words.shape[1], len(told), STRENGTH * float(np.square(words).sum()) / len(words))
-    ridge.add(means, np.exp(log_softmax(KIND_SHARPNESS * scores)))
-    return replace(start, types=dict(zip(told, ridge.weight.T, strict=True)))
+def prior_scores(tagger: Tagger, sentences: Sequence[Sentence], labels: Sequence[str], cached: bool) -> np.ndarray:
+    """Return (words, labels + 1): inside and kinds of words, which are decoded to the answers of a tagger.
+
+    An answer's probability is that of one tag among all, so it may be below a half: what is inside has more than 0.5,
+    what is not has less, and the probability says by how much.
+    """
+    rows, other = [], [1 / max(1, len(labels))] * len(labels)
+    for answer in tagger.answer(sentences, cached=cached):
+        for tag, score in zip(answer.tags, answer.scores, strict=True):
+            one_hot = [float(label == tag[2:]) for label in labels]
+            rows.append([(1 - score) / 2, *other] if tag == "O" else [(1 + score) / 2, *one_hot])
+    return np.array(rows, np.float32)

@@ -26,7 +26,6 @@ from boustro.apps.label.pool import ORDERS, Order, SentencePool
 from boustro.apps.label.texts import TextToLabel, find_texts, text_beside
 from boustro.apps.label.vectors import Start, WordVectors
 from boustro.choose import choose
-from boustro.tasks.data.schemes import flatten_entities
 from boustro.text.languages import language_of, language_of_words
 from boustro.types import Entity, Sentence
 
@@ -236,16 +235,23 @@ class LabellingSession:
         """Sentences have been encoded; `prior` (words, labels + 1) is that of `LiveTagger.learn`, and `start` what the
         tagger knows, if these are the first, or what the names of topics say."""
         if self.tagger is None:
-            squared = float(np.square(vectors.words.astype(np.float32)).sum()) / max(1, len(vectors.words))
-            made: LiveTagger = self.manner.live(vectors.words.shape[1], squared, self.labels, start)
-            made.english = self.english
-            self.tagger = made
-        self.pool.attach(numbers, vectors, self.tagger, prior)
+            self.tagger = self._make(vectors.words, start)
+        self.pool.attach(numbers, vectors, self.tagger, None if prior is None else self._padded(prior))
         for number in numbers:
             if number in self.answers:
                 self._learn(number, self.answers[number])
         if self.next is None:
             self._choose()
+
+    def _make(self, words: np.ndarray, start: Start | Mapping[str, np.ndarray] | None) -> LiveTagger:
+        squared = float(np.square(words.astype(np.float32)).sum()) / max(1, len(words))
+        made: LiveTagger = self.manner.live(words.shape[1], squared, self.labels, start)
+        made.english = self.english
+        return made
+
+    def _padded(self, prior: np.ndarray) -> np.ndarray:
+        """Return scores with 0 for labels that have been added meanwhile."""
+        return np.pad(prior, ((0, 0), (0, 1 + len(self.labels) - prior.shape[1])))
 
     def begin(self, names: Mapping[str, np.ndarray]) -> None:
         """Names of topics have been read, after the first `attach`; see `LiveTopics.begin`."""
@@ -254,17 +260,31 @@ class LabellingSession:
             self.pool.rescore(self.tagger)
             self.begun += 1
 
-    def add_examples(self, answers: Sequence[Annotation], vectors: WordVectors) -> None:
-        """Learn labelled sentences that are not in the file; after the first `attach`."""
+    def begin_anew(self, priors: Sequence[np.ndarray | None], start: Start | None) -> None:
+        """Labels have been added: learn the answers again, from what is now given of each chunk of the pool; labelled
+        sentences that are not in the file are to be added again."""
+        assert self.tagger is not None
+        scales, chunks = self.tagger.scales, self.pool.chunks
+        self.tagger = self._make(chunks[0].vectors, start)
+        self.tagger.scales = scales
+        self.pool, self.examples, self.begun = SentencePool(), {}, self.begun + 1
+        for chunk, prior in zip(chunks, priors, strict=True):
+            self.attach(chunk.numbers.tolist(), WordVectors(chunk.vectors, chunk.starts), prior)
+
+    def add_examples(
+        self, answers: Sequence[Annotation], vectors: WordVectors, prior: np.ndarray | None = None
+    ) -> None:
+        """Learn labelled sentences that are not in the file; after the first `attach`. `prior` as there."""
         for place, answer in enumerate(answers):
             for entity in answer.entities:
                 if entity.label not in self.labels:
                     self.add_label(entity.label, keep=False)
             number = len(self.texts) + len(self.examples)
             self.examples[number] = answer
-            rows = vectors.words[vectors.starts[place] : vectors.starts[place + 1]].astype(np.float32)
+            rows = slice(vectors.starts[place], vectors.starts[place + 1])
+            words, given = vectors.words[rows].astype(np.float32), None if prior is None else self._padded(prior[rows])
             assert self.tagger is not None
-            self.pool.update(*self.tagger.learn(number, rows, answer.entities))
+            self.pool.update(*self.tagger.learn(number, words, answer.entities, given))
         self._choose()
 
     def answer(self, number: int, entities: Iterable[Any], note: str = "") -> None:
@@ -274,7 +294,9 @@ class LabellingSession:
         cannot be written; then nothing has changed.
         """
         self._check_current(number)
-        answer = self.file.kind.of(self.texts[number], self._entities(number, entities), note.strip())
+        text = self.texts[number]
+        kept = self.manner.entities(entities, len(text.sentence), self.labels, self.nested)
+        answer = self.file.kind.of(text, kept, note.strip())
         self._do(Step(number, self.answers.get(number), answer))
         self.future.clear()
 
@@ -442,26 +464,6 @@ class LabellingSession:
     def _check_current(self, number: int) -> None:
         if number != self.current:
             raise Stale("this sentence is no longer on the screen; the page is loaded again")
-
-    def _entities(self, number: int, given: Iterable[Any]) -> tuple[Entity, ...]:
-        """Entities as they are kept; `ValueError` for those that cannot be."""
-        size, entities = len(self.texts[number].sentence), set()
-        for item in given:
-            one = item if isinstance(item, Entity) else Entity(item["label"], item["start"], item["end"])
-            if not 0 <= one.start < one.end <= size:
-                raise ValueError(f"the entity {one.label} [{one.start}, {one.end}) is outside the {size} words")
-            if one.label not in self.labels:
-                raise ValueError(f"there is no label {one.label!r}; add it first")
-            entities.add(Entity(one.label, one.start, one.end))
-        if self.manner.whole:
-            if any((e.start, e.end) != (0, size) for e in entities):
-                raise ValueError("labels are of the whole text here, and not of some words")
-            if not self.manner.several and len(entities) != 1:
-                rest = ", and not several" if entities else ", or skip it"
-                raise ValueError(f"choose one label for this text{rest}")
-        elif not self.nested and len(flatten_entities(entities)) < len(entities):
-            raise ValueError("entities overlap, which only a session with --head span allows")
-        return tuple(sorted(entities))
 
     def _resume(self, answers: Sequence[Annotation], beside: SessionState) -> Counter[str]:
         """Take over what is on the disk; returns how much of it was found."""

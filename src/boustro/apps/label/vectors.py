@@ -6,8 +6,8 @@ Mean and standard deviation come from the sentences that a `VectorReader` is mad
 `LayerMix`: a few dozen labelled sentences are too few to learn a mix from.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +40,22 @@ class Start:
     """Knowledge of names before anything is answered, as weights (d + 1,) of a word's vector and of the constant.
 
     `inside` gives the probability that the word is in a name, `kinds` those of what it then is. The values of a vector
-    from the first to the second of `alike` on are near to each other for names of one type. `types` are those of labels
-    whose names say it, see `named_types`.
+    from the first to the second of `alike` on are near to each other for names of one type. `named` are labels that are
+    known by what they are called, see `named_types`; their scores are given with the sentences, and there are no
+    weights.
     """
 
-    inside: np.ndarray
+    inside: np.ndarray | None
     kinds: Mapping[str, np.ndarray]
     alike: tuple[int, int]
-    types: Mapping[str, np.ndarray] = field(default_factory=dict)
+    named: Set[str] = frozenset()
+
+    def knows(self, label: str) -> bool:
+        """Return whether a label means something before an answer has it."""
+        return label in self.named or self.of(label) is not None
 
     def of(self, label: str) -> np.ndarray | None:
-        """Return the weights of a label's type, or of the kind that it is called by: `LOC` is PLACE."""
-        if label in self.types:
-            return self.types[label]
+        """Return the weights of the kind that a label is called by: `LOC` is PLACE."""
         return next((weights for kind, weights in self.kinds.items() if kind in aliases(label)), None)
 
 
