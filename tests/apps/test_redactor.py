@@ -907,6 +907,8 @@ def test_a_run_that_was_interrupted_goes_on_and_writes_the_same(monkeypatch, tmp
     asked.clear()
     most = 0
     assert main([*words, "--resume"]) == 0 and 0 < len(asked) <= total  # texts that come again are known
+    capsys.readouterr()
+    assert main([*words, "--resume"]) == 1 and "no unfinished work beside it to go on" in capsys.readouterr().err
     files = [sorted(p for p in Path(one).rglob("*")) or [Path(one)] for one in out]
     if name == "a.xlsx":
         first, again = (pandas.read_excel(one) for one in out)

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
-from boustro.apps.batch.growing import AnswerFrame, grow
+from boustro.apps.batch.growing import AnswerFrame, check_growing, grow
 from boustro.apps.batch.job import AnsweredRows, printing, run_job
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.apps.live.masks import Masks, Region, TooManyNames
@@ -271,7 +271,7 @@ def _check(file: DataFile, out: Path | None, asked: RedactOptions, in_folder: bo
         if ending in OPENERS or other:
             usual = next((end for end, own in FORM_OF_ENDING.items() if own == form), ".txt")
             raise OptionError(f"--out {out}: it is of the same kind as {file.name}; end it in {expected or usual}")
-        check_target(out, asked.overwrite, "--out")
+        check_growing(out, asked.resume, asked.overwrite, asked.out)
 
 
 @dataclass
