@@ -229,3 +229,23 @@ def test_labels_in_a_table_with_types_follow_their_text(ending, tmp_path, capsys
         assert found["entities"].to_pylist() == [AFTER["entities"][:1], None]
     else:
         assert pandas.read_excel(out).equals(frames[1])
+
+
+def test_labels_of_texts_that_are_not_named_stay(file, capsys):
+    given = {"text": "Okonkwo left.", "meta": LEFT, "mine": {"about": LEFT}}
+    path = file("a.jsonl", rows(given))
+    assert json.loads(redacted(path, capsys, "--text-column", "text")) == given | {"text": "[PER_1] left."}
+    after = {"about": {"text": "[PER_1] left.", "entities": [[8, 12, "A"]]}}
+    assert json.loads(redacted(path, capsys, "--text-column", "mine")) == given | {"mine": after}
+
+
+def test_a_broken_row_elsewhere_in_the_file_hides_no_unit(file, tmp_path, capsys):
+    deep = '{"a":' * 900 + "1" + "}" * 900
+    record = rows(FORMS["doccano"](TEXTS[1], marked(TEXTS[1], "UTF-16 units"))).strip()
+    path = file("a.jsonl", f'{record}\n{{"text": "é"\n{deep}\n["Ada", [[0, 3, "A"]]]\n')
+    found = redacted(path, capsys, "--errors", str(tmp_path / "e.jsonl")).splitlines()
+    expected = FORMS["doccano"](masked(TEXTS[1]), marked(masked(TEXTS[1]), "UTF-16 units", MASKED))
+    assert json.loads(found[0]) == expected and json.loads(found[-1]) == ["[PER_1]", [[0, 7, "A"]]]
+    capsys.readouterr()
+    named = ["--text-column", "text", "--errors", str(tmp_path / "f.jsonl")]
+    assert json.loads(redacted(path, capsys, *named).splitlines()[0]) == expected

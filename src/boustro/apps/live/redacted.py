@@ -75,9 +75,12 @@ def labelled(tree: Any, reading: BodyTexts, place: str) -> Any:
 
 
 def marks_in(tree: Any, named: Sequence[str] = ()) -> list[Mark]:
-    """Return the labels in JSON, or of what stands under some of its keys."""
-    marks = find_marks(tree, PLACED_INPUTS, named)
-    return [mark for mark in marks if not named or next(key for key in mark.of.keys if isinstance(key, str)) in named]
+    """Return the labels in JSON, or those of texts that stand under some of its keys."""
+
+    def top(mark: Mark) -> str:
+        return next((key for key in mark.of.keys if isinstance(key, str)), "")
+
+    return [mark for mark in find_marks(tree, PLACED_INPUTS, named) if not named or top(mark) in named]
 
 
 def unit_of(marks: Iterable[Mark]) -> OffsetUnit:
@@ -247,13 +250,16 @@ class GivenFile(WrittenFile):
     @cached_property
     def _unit(self) -> OffsetUnit:
         """The unit of all labels of the file together."""
-        named = self.columns or self.named
-        rows = WrittenFile(self.file, self.form, self.columns).rows()
-        if self.form == "json":
-            trees = (one for row in rows for value in row.value for one in frame_records(value) or [value])
-        else:
-            trees = (self._cells(row) for row in rows if not row.problem)
-        return unit_of(mark for tree in trees for mark in marks_in(tree, named))
+        return unit_of(self._all_marks())
+
+    def _all_marks(self) -> Iterator[Mark]:
+        for row in WrittenFile(self.file, self.form, self.columns).rows():
+            is_json, trees = self.form == "json", list[Any]()
+            for value in row.value if is_json else ():
+                trees += frame_records(value) or [value]
+            trees += [] if is_json or row.problem else [self._cells(row)]
+            with suppress(RecursionError):  # which is said when the row is read
+                yield from (mark for tree in trees for mark in marks_in(tree, self.columns or self.named))
 
     def _of_json(self, row: FileRow, may_be_frame: bool) -> RedactedRow:
         reading, trees, ends = BodyTexts(halves=True, first=self._labelled), [], list[int]()
