@@ -27,16 +27,12 @@ from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.marks import Keys, Mark, find_marks
 from boustro.tasks.data.named import no_column
 from boustro.tasks.data.units import OffsetUnit, count_in, find_unit, place_span
-from boustro.tasks.pairs import PairClassifier
-from boustro.tasks.relation import RelationClassifier
 from boustro.text.files import TABULAR, DataFile, Form
 from boustro.text.rows import STRICT, file_ending, frame_cells, frame_records
 from boustro.text.tables import FileRow
 from boustro.text.words import plain_words
 from boustro.text.written import WrittenFile
 from boustro.types import Note
-
-PLACED_INPUTS = tuple(filter(None, (task.inputs.offsets for task in (PairClassifier, RelationClassifier))))
 
 
 def form_with(file: DataFile, columns: Sequence[str]) -> Form:
@@ -80,7 +76,7 @@ def marks_in(tree: Any, named: Sequence[str] = ()) -> list[Mark]:
     def top(mark: Mark) -> str:
         return next((key for key in mark.of.keys if isinstance(key, str)), "")
 
-    return [mark for mark in find_marks(tree, PLACED_INPUTS, named) if not named or top(mark) in named]
+    return [mark for mark in find_marks(tree, named) if not named or top(mark) in named]
 
 
 def unit_of(marks: Iterable[Mark]) -> OffsetUnit:

@@ -25,7 +25,7 @@ from boustro.tasks.data.records import (
     places_of,
     words_of,
 )
-from boustro.tasks.data.units import CODECS, Offsets, Span, as_rows, count_in, span_keys, stands
+from boustro.tasks.data.units import CODECS, OFFSETS, Offsets, Span, as_rows, count_in, span_keys, stands
 
 Keys = tuple[Any, ...]
 """Where a value stands in JSON: `("entities", 0, "start")`."""
@@ -64,14 +64,11 @@ class Mark(NamedTuple):
         return isinstance(self.of.whole, str) and not self.of.whole.isascii() and "start" in self.parts.values()
 
 
-def find_marks(
-    value: Any, offsets: Sequence[Offsets] = (), named: Sequence[str] = (), of: Marked | None = None, keys: Keys = ()
-) -> Iterator[Mark]:
+def find_marks(value: Any, named: Sequence[str] = (), of: Marked | None = None, keys: Keys = ()) -> Iterator[Mark]:
     """Yield the labels in a value of JSON.
 
     Args:
         value: A record, or what holds records.
-        offsets: The places that records of other tasks have.
         named: The keys of texts, besides those that the tasks read.
         of: What stands around the value.
         keys: Where the value stands.
@@ -84,7 +81,7 @@ def find_marks(
         return
     if isinstance(value, Mapping):
         of = _marked(value, named, keys) or of
-        yield from (mark for one in offsets for mark in _of_task(value, keys, one))
+        yield from (mark for one in OFFSETS.values() for mark in _of_task(value, keys, one))
         yield from _of_words(value, keys, of)
         yield from _of_columns(value, keys, of)
     elif is_text_pair(value) or is_marked_text(value):
@@ -92,7 +89,7 @@ def find_marks(
     elif of and is_named(value):
         yield from _of_name(value, keys, of)
     for key, one in items:
-        yield from find_marks(one, offsets, named, of, (*keys, key))
+        yield from find_marks(one, named, of, (*keys, key))
 
 
 def _of_name(value: Sequence[str], keys: Keys, of: Marked) -> Iterator[Mark]:

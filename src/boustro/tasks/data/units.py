@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from boustro.errors import count_of, shorten
 from boustro.given import plain_value
+from boustro.tasks import MARK_KEYS, PAIR_KEYS, RELATION_KEYS, TASKS
 from boustro.tasks.data.reading import Note, as_dict
 from boustro.text.words import EXTENDERS, LETTER, Placed
 from boustro.types import Entity
@@ -112,6 +113,17 @@ class Offsets:
         records = list(named)
         unit = self.unit(record for _, record in records)
         return [(where, self.convert(record, unit, where, notes)) for where, record in records]
+
+
+OFFSETS = {
+    "pair": Offsets(PAIR_KEYS, ((0, MARK_KEYS[:2]), (1, MARK_KEYS[2:]))),
+    "relation": Offsets(
+        (RELATION_KEYS[:1],),
+        tuple((0, (key,)) for key in RELATION_KEYS[1:]),
+        (RELATION_KEYS, TASKS["relation"].suits.parts),
+    ),
+}
+"""By task, of those whose records have places."""
 
 
 def find_unit(given: Iterable[tuple[str, Sequence[Span]]]) -> OffsetUnit:
