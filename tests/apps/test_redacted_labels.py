@@ -231,6 +231,18 @@ def test_labels_in_a_table_with_types_follow_their_text(ending, tmp_path, capsys
         assert pandas.read_excel(out).equals(frames[1])
 
 
+def test_words_that_have_one_mask_together_are_noted(file, capsys):
+    records = [{"text": f"{name} left.", "words": [*name.split(), "left", "."]} for name in ("Ada Brandt", "Okonkwo")]
+    path = file("a.jsonl", rows(*(one | {"tags": ["O"] * len(one["words"])} for one in records)))
+    assert main(["redact", str(path)]) == 0
+    out, said = capsys.readouterr()
+    assert "note: 1 record in which one mask stands for several listed words" in said
+    assert [json.loads(line)["words"] for line in out.splitlines()] == [
+        ["[PER_1]"] * 2 + ["left", "."],
+        ["[PER_1]", "left", "."],
+    ]
+
+
 def test_labels_of_texts_that_are_not_named_stay(file, capsys):
     given = {"text": "Okonkwo left.", "meta": LEFT, "mine": {"about": LEFT}}
     path = file("a.jsonl", rows(given))

@@ -34,6 +34,11 @@ from boustro.text.words import plain_words
 from boustro.text.written import WrittenFile
 from boustro.types import Note
 
+JOINED_WORDS = (
+    "records in which one mask stands for several listed words, so that words and text do not fit; to train on them "
+    "keep words with tags or text with places"
+)
+
 
 def form_with(file: DataFile, columns: Sequence[str]) -> Form:
     """Find what a file is; one whose name says nothing, and whose first line has these columns, is a table."""
@@ -62,6 +67,11 @@ class SlotLabels:
                     slot.result = slot.text if new == whole.text[start:end] else new
                 else:
                     slot.result = count_in(whole.result[: counted[says]], unit)
+
+    def joins(self, whole: Slot) -> bool:
+        """Return whether words that are listed beside the text, or names without a place, have one mask together."""
+        listed = [(start, end) for start, end, _, said in self.found if [says for _, says in said] == ["text"]]
+        return len({moved(whole.redactions, *place) for place in listed}) < len({*listed})
 
 
 def labelled(tree: Any, reading: BodyTexts, place: str) -> Any:
@@ -304,6 +314,8 @@ class GivenFile(WrittenFile):
 
     def masked(self, given: RedactedRow) -> Any:
         """Return what stands in the place of a row whose slots are filled, see `WrittenFile`."""
+        if any(isinstance(slot.follow, SlotLabels) and slot.follow.joins(slot) for slot in given.slots):
+            self.notes.append(Note(JOINED_WORDS, given.row.place))
         if self.form == "json":
             is_changed = any(slot.is_changed for slot in given.slots)
             return respelled(given.row.spelled, given.values) if is_changed else given.row.spelled
