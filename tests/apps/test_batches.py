@@ -7,6 +7,7 @@ import pickle
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -306,6 +307,80 @@ def test_an_interrupted_run_says_what_is_kept_and_is_not_begun_again_unasked(fol
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes() and not list(tmp_path.glob("out.jsonl.*"))
 
 
+INTERRUPTED = """
+import os, signal, sys
+from boustro.choose import named
+place, method, number = sys.argv[1].split()
+owner, calls = named(place), []
+original = getattr(owner, method)
+def acting(*arguments, **options):
+    calls.append(1)
+    if len(calls) == int(number):
+        os.kill(os.getpid(), signal.SIGINT)
+    return original(*arguments, **options)
+setattr(owner, method, acting)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+del sys.argv[1]
+from boustro.__main__ import main
+sys.exit(main())
+"""
+ON_TICK = "uvicorn:Server on_tick 1"
+GOES_ON = "rows are kept; the same command with --resume goes on"
+FIT = "fit --train texts.jsonl --encoder starter-words --head mlp --cross-validate 0 --no-cache --quiet"
+PRETRAIN = "lab pretrain --shards shards --preset config.json --segment-length 16 --batch-segments 4 --tokens 512"
+PRETRAIN += " --save-minutes 0 --no-compile"
+ANSWERED, FOUND = "boustro.tasks.tagger:Tagger answer_checked 2", "boustro.apps.live.structured:Checker regions 2"
+NOTHING, UNFINISHED = "no result was written", ("a.jsonl.part", "a.jsonl.progress")
+STEP, CHECKPOINTS = "boustro.lab.pretrain.trainer:PretrainTrainer compute_loss 3", ("a.checkpoints",)
+CTRL_C = {
+    "predict names texts.jsonl": (ANSWERED, "1,024 rows are printed", ()),
+    "predict names texts.jsonl --out a.jsonl": (ANSWERED, f"1,024 {GOES_ON}", UNFINISHED),
+    "redact texts.jsonl": (FOUND, "256 rows are printed", ()),
+    "redact texts.jsonl --out a.jsonl": (FOUND, f"256 {GOES_ON}", UNFINISHED),
+    f"{FIT} --out a": ("boustro.heads.training:AdamW step 3", NOTHING, ()),
+    "embed texts.jsonl --out a.npy": ("boustro.tasks.embed.task:SentenceEncoder encode 1", NOTHING, ()),
+    "evaluate names texts.jsonl": ("boustro.tasks.base:Task answer 1", NOTHING, ()),
+    f"{PRETRAIN} --out a": (STEP, "the same command with --resume", CHECKPOINTS),
+    "label texts.txt --labels PER --port 0 --out a.jsonl": (ON_TICK, "a.jsonl: 0 answers", ()),
+    "serve names --port 0": (ON_TICK, "(Ctrl+C stops)", ()),
+}
+"""Commands with the call in which Ctrl-C comes, what they say last, and the files that are left."""
+SEEN = ("predict", "redact", "embed", "serve", "lab pretrain")
+"""Commands whose interruption another test sees, in its own process or a forked one."""
+
+
+@pytest.fixture(scope="module")
+def long_work(tmp_path_factory):
+    """A folder with what the commands of `CTRL_C` read."""
+    place = tmp_path_factory.mktemp("work")
+    write_records(place / "texts.jsonl", [f"Ada left {n} times." for n in range(1030)])
+    labelled = ({**record, "entities": [[0, 3, "PERSON"]]} for record in lines(place / "texts.jsonl"))
+    (place / "texts.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in labelled))
+    (place / "texts.txt").write_text("Ada left.\n" * 400)
+    (place / "config.json").write_text('{"model_type": "gpt2", "n_embd": 16, "n_layer": 1, "n_head": 1}')
+    assert ran("lab", "tokenize", place / "texts.txt", "--tokenizer", "starter-forward", "--out", place / "shards") == 0
+    return place
+
+
+@pytest.mark.parametrize(
+    "words", [pytest.param(words, marks=[pytest.mark.long] * words.startswith(SEEN)) for words in CTRL_C]
+)
+def test_ctrl_c_ends_every_long_command_with_a_line_that_says_what_is_kept(words, long_work, tmp_path):
+    """In a process of its own, as from a shell."""
+    for path in long_work.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    place, said, kept = CTRL_C[words]
+    command = [sys.executable, "-c", INTERRUPTED, place, *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == (0 if place == ON_TICK else 130) and "Traceback" not in done.stderr, done.stderr
+    assert said in done.stderr.splitlines()[-1]
+    assert sorted(path.name for path in tmp_path.glob("a*")) == [*kept]
+    if "--resume" in said:
+        again = [sys.executable, "-m", "boustro", *words.split(), "--resume"]
+        subprocess.run(again, cwd=tmp_path, capture_output=True, timeout=120, check=True)
+        assert [path.name for path in tmp_path.glob("a*")] == [words.split()[-1]]
+
+
 @pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.long), "2"])
 def test_an_interrupted_folder_says_what_is_kept_and_goes_on(folder, tmp_path, workers):
     source, log = make_shards(tmp_path / "in", 3, 40), tmp_path / "errors"
@@ -474,6 +549,8 @@ def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagg
     assert ran("predict", folder, source, "--out", out, "--workers", "2", "--resume") == 0
     assert "1 of 4 files answered now" in capsys.readouterr().err and lines(out / "part-002.jsonl") == whole
     assert {p: t for p, t in before.items() if p.stat().st_mtime_ns != t}.keys() == {out / "part-000.jsonl"}
+    assert ran("predict", folder, source, "--out", out, "--resume") == 0
+    assert "all files are answered; nothing is left to do" in capsys.readouterr().err
     other = tmp_path / "other"
     Tagger.from_pretrained(folder, cache=False).fit(TAGGED[:4], seed=2).save_pretrained(other)
     assert ran("predict", other, source, "--out", out, "--resume") == 1

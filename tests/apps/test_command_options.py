@@ -9,6 +9,7 @@ import pytest
 from boustro.apps.cli.arguments import Line
 from boustro.apps.cli.known import COMMANDS
 from boustro.apps.cli.main import main, next_command
+from boustro.choose import nearest
 from boustro.tasks.data.conll import format_conll
 
 DATA = [(["Ada", "left", "Vellmar", "."], ["B-PER", "O", "B-LOC", "O"])] * 4
@@ -130,3 +131,28 @@ def test_every_printed_command_runs(tmp_path, monkeypatch, capsys):
             if then is not None:
                 assert main([*parts[1:], *then]) == 0, (said, capsys.readouterr().err)
                 capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_letters_that_are_swapped_are_read_as_the_option_in_every_command(name):
+    named = Line.read(COMMANDS[name].function(), [], name).table.named
+    for option in named:
+        for at in range(len(option) - 1):
+            typed = option[:at] + option[at + 1] + option[at] + option[at + 2 :]
+            assert typed in named or nearest(typed, named) == option
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("fit --rl 1", "no option --rl; did you mean --lr?"),
+        ("fit --cross 5", "no option --cross; did you mean --cross-validate?"),
+        ("redact a.txt --same", "no option --same; did you mean --same-everywhere?"),
+        ("redact a.txt --column text", "no option --column; did you mean --text-column?"),
+        ("redact a.txt -overwrite", "no option -overwrite; options begin with two dashes, such as --overwrite;"),
+        ("redact a.txt -output b.txt", "no option -output; options begin with two dashes, such as --out;"),
+        ("redact a.txt --zzz", "no option --zzz; `boustro redact --help`"),
+    ],
+)
+def test_an_option_is_suggested_for_its_beginning_and_for_a_part_of_it(words, said, capsys):
+    assert main(words.split()) == 2 and said in capsys.readouterr().err

@@ -52,6 +52,8 @@ def test_unfinished_work_is_refused_with_its_size_and_goes_on_or_starts_again_wh
     assert {name: (tmp_path / name).read_bytes() for name in beside(out)} == before
     write(out, 5000, None, resume=True)
     assert out.read_text() == expected(5000) and beside(out) == ["out.jsonl"]
+    with pytest.raises(FileExistsError, match=r"no unfinished work beside it to go on with.* in place of --resume"):
+        write(out, 5000, None, resume=True)
     interrupted(out, 10, overwrite=True)
     write(out, 3, None, overwrite=True)
     assert out.read_text() == expected(3) and beside(out) == ["out.jsonl"]

@@ -487,6 +487,25 @@ def test_one_name_has_one_mask_in_a_row_or_everywhere(toy, file, tmp_path, capsy
     assert (out, err) == ("text,n\n[PER_1] left.,1\n[PER_2] left.,2\n", "")
 
 
+def test_lines_that_share_a_mask_are_said_to_have_masks_of_their_own(toy, file, tmp_path, capsys, monkeypatch):
+    letter, said = (
+        file("a.txt", "Okonkwo left.\nAda left.\n"),
+        "masks begin anew in each line, so [PER_1] may be another",
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("Okonkwo left.\nAda left.\n")
+    for words in ([letter], [letter, "--out", tmp_path / "b.txt"], [tmp_path / "in", "--out", tmp_path / "c"], ["-"]):
+        with letter.open() as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            assert main(["redact", *map(str, words)]) == 0
+        assert capsys.readouterr().err.count(said) == 1
+    others = {"b.txt": "Okonkwo left.\nIt rained.\n", "b.jsonl": '{"t": "Ada"}\n' * 2, "b.csv": "text\nAda\nAda\n"}
+    quiet = [[letter, "--same-everywhere"], [letter, "--with", "label"], *([file(*one)] for one in others.items())]
+    for words in quiet:
+        assert main(["redact", *map(str, words)]) == 0
+        assert "begin anew" not in capsys.readouterr().err
+
+
 FRAMES = [
     '{"text":{"0":"%s","1":"%s"},"Ada":{"0":1,"1":"%s"}}',
     '{"0": {"text": "%s", "Ada": 1}, "1": {"text": "%s", "Ada": "%s"}}',
@@ -888,6 +907,8 @@ def test_a_run_that_was_interrupted_goes_on_and_writes_the_same(monkeypatch, tmp
     asked.clear()
     most = 0
     assert main([*words, "--resume"]) == 0 and 0 < len(asked) <= total  # texts that come again are known
+    capsys.readouterr()
+    assert main([*words, "--resume"]) == 1 and "no unfinished work beside it to go on" in capsys.readouterr().err
     files = [sorted(p for p in Path(one).rglob("*")) or [Path(one)] for one in out]
     if name == "a.xlsx":
         first, again = (pandas.read_excel(one) for one in out)

@@ -4,12 +4,11 @@ Tried in every notation of entities over characters: doccano (two), spaCy, Prodi
 text, Argilla, Label Studio; each with and without the entities' own text.
 """
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from annotated import FORMS, marked
 from boustro.tasks.data import load_data
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, UNCLEAR, UTF_16, WIDENED, Span, find_unit
 from boustro.tasks.pairs import PAIRS
@@ -17,43 +16,7 @@ from boustro.tasks.questions.data import read_questions
 from labelled import rows, spans
 
 TEXTS = ["Ada Brandt réside à Port Lisse.", "🚒🚒 Ada Brandt left Port Lisse, été 1990.", "It rained."]
-NAMES = [("Ada Brandt", "PER"), ("Port Lisse", "LOC")]
 GOLD = [("PER", "Ada Brandt"), ("LOC", "Port Lisse")] * 2
-
-
-def marked(text, unit):
-    """(start, end, label, its text) of the names in a text, in a unit."""
-    codec, width = CODECS[unit]
-
-    def offset(place):
-        return len(text[:place].encode(codec)) // width
-
-    places = [(text.find(name), len(name), label) for name, label in NAMES if name in text]
-    return [(offset(at), offset(at + size), label, text[at : at + size]) for at, size, label in places]
-
-
-def task(text, all_):
-    def region(start, end, label, own):
-        value = {"start": start, "end": end, "labels": [label]} | ({"text": own} if own else {})
-        return {"type": "labels", "from_name": "ner", "to_name": "text", "value": value}
-
-    return {"data": {"text": text}, "annotations": [{"result": [region(*one) for one in all_]}]}
-
-
-def dicts(all_, start="start", end="end"):
-    return [{start: a, end: b, "label": x} | ({"text": own} if own else {}) for a, b, x, own in all_]
-
-
-FORMS = {
-    "ours": lambda text, all_: {"text": text, "entities": dicts(all_)},
-    "doccano": lambda text, all_: {"text": text, "label": [list(one[:3]) for one in all_]},
-    "doccano with relations": lambda text, all_: {"text": text, "entities": dicts(all_, "start_offset", "end_offset")},
-    "spaCy": lambda text, all_: [text, {"entities": [list(one[:3]) for one in all_]}],
-    "Prodigy": lambda text, all_: {"text": text, "spans": dicts(all_), "answer": "accept"},
-    "words": lambda text, all_: {"text": text, "tokens": re.findall(r"\w+|[^\w\s]", text), "spans": dicts(all_)},
-    "Label Studio": task,
-    "Argilla": lambda text, all_: {"fields": {"text": text}, "responses": {"ner": [{"value": dicts(all_)}]}},
-}
 
 
 @pytest.mark.parametrize(

@@ -28,14 +28,14 @@ import numpy as np
 from boustro.errors import shorten
 from boustro.given import plain_value
 from boustro.heads.inputs import PAIR_FEATURES
-from boustro.tasks import MARK_KEYS, PAIR_KEYS, TASKS, Fields
+from boustro.tasks import PAIR_KEYS, TASKS, Fields
 from boustro.tasks.answers import InputAnswer, Label
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
 from boustro.tasks.data.named import RecordReader, texts_under
 from boustro.tasks.data.reading import GoldFault, Note, as_dict
 from boustro.tasks.data.texts import SCORE_KEY, as_score, is_label, tidy_label, whole_text
-from boustro.tasks.data.units import Offsets, word_span
+from boustro.tasks.data.units import OFFSETS, word_span
 from boustro.tasks.inputs import GivenRecord, RecordInputs
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.scores import ScoreLabelling
@@ -131,14 +131,13 @@ def _pair(record: Any, where: str, notes: list[Note], fields: Fields) -> TextPai
     return replace(pair, label=tidy_label(label, where, notes))
 
 
-OFFSETS = Offsets(PAIR_KEYS, ((0, MARK_KEYS[:2]), (1, MARK_KEYS[2:])))
 PAIRS = {
     task: RecordReader(
         what="pair",
         make=partial(_pair, fields=TASKS[task].suits),
         fields=TASKS[task].suits,
         kind=TextPair,
-        offsets=OFFSETS,
+        offsets=OFFSETS["pair"],
     )
     for task in ("pair", "similarity")
 }
@@ -212,7 +211,7 @@ class PairTask(Task[Any, Result]):
         make=make_pair,
         given="a pair of texts",
         example=("Ada Brandt flew.", "She took a plane."),
-        offsets=OFFSETS,
+        offsets=OFFSETS["pair"],
         keys=PAIR_KEYS[0],
         texts=PAIR_KEYS[0],
         text_keys=PAIR_KEYS,

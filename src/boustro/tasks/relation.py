@@ -32,7 +32,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.reading import GoldFault, Note, as_dict, document_of
 from boustro.tasks.data.texts import is_label, tidy_label, whole_text_once
-from boustro.tasks.data.units import Offsets, OffsetUnit, Span, convert, to_words
+from boustro.tasks.data.units import OFFSETS, OffsetUnit, Span, convert, to_words
 from boustro.tasks.inputs import RecordInputs
 from boustro.tasks.labellings.texts import LabelUnits, MarkedLabelling
 from boustro.tasks.render import Shown, as_mark, shown_score
@@ -40,7 +40,6 @@ from boustro.text.words import Placed
 from boustro.types import Entity, Example, Sentence
 
 PLACES = RELATION_KEYS[1:]
-TUPLES = RELATION_KEYS, TASKS["relation"].suits.parts
 OVERLAPPING = "examples whose head and tail overlap"
 WordBounds = tuple[int, int]
 
@@ -105,7 +104,7 @@ def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> Marke
     others."""
     if isinstance(record, MarkedText):
         return record
-    record, noted = as_dict(record, *TUPLES), [] if notes is None else notes
+    record, noted = as_dict(record, *OFFSETS["relation"].tuples), [] if notes is None else notes
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected an object with {', '.join(RELATION_KEYS)}, got {shorten(record)}")
     if missing := [key for key in RELATION_KEYS if key not in record]:
@@ -144,8 +143,9 @@ def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note])
     return entity.start, entity.end
 
 
-OFFSETS = Offsets((RELATION_KEYS[:1],), tuple((0, (key,)) for key in PLACES), TUPLES)
-read_relations = RecordReader(what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS).read
+read_relations = RecordReader(
+    what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS["relation"]
+).read
 
 
 TAKEN = "examples have a label that is taken for no relation (no_relation_label names another)"
@@ -240,7 +240,7 @@ class RelationClassifier(Task[Any, Label]):
         make=mark_text,
         given="a text with head and tail",
         example={"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]},
-        offsets=OFFSETS,
+        offsets=OFFSETS["relation"],
         keys=RELATION_KEYS,
     )
 

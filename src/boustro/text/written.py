@@ -104,10 +104,12 @@ class WrittenFile:
 
         for batch in table.batches():
             found, arrays = [new for _, new in islice(pairs, len(batch))], list(batch.columns)
-            for key in self.columns:
+            for key in dict.fromkeys(key for new in found for key in new):
                 number = batch.schema.get_field_index(key)
-                values = pyarrow.array([new[key] for new in found], pyarrow.string())
-                arrays[number] = values.cast(batch.schema.field(number).type)
+                values = [new.get(key, old) for new, old in zip(found, arrays[number].to_pylist(), strict=True)]
+                kind = batch.schema.field(number).type
+                is_nested = pyarrow.types.is_nested(kind)
+                arrays[number] = pyarrow.array(values, kind if is_nested else pyarrow.string()).cast(kind)
             yield pyarrow.Table.from_arrays(arrays, schema=batch.schema)
         next(pairs, None)  # which lets their reader end
 

@@ -184,7 +184,7 @@ def grow(
     resumed was another or its files have changed, and `BlockingIOError` where another run writes the file.
     """
     out, frame = real_path(out), frame or AnswerFrame()
-    part, progress = (out.with_name(f"{out.name}.{ending}") for ending in ("part", "progress"))
+    part, progress = _beside(out)
     files = [part] if errors is None else [part, errors]
     beside = None if errors is None else os.path.relpath(errors, out.parent)
     with lock(out, wait=False):
@@ -196,7 +196,7 @@ def grow(
                 f"{out}: {count_of(left.rows, 'rows are')} done: --resume goes on, --overwrite starts again"
             )
         if not out.is_dir():
-            check_target(out, overwrite, "--out")
+            check_growing(out, resume, overwrite)
         if errors is not None:
             check_target(errors, overwrite or (left is not None and left.errors == beside), "--errors")
         state = State(key, 0, [0] * len(files), beside)
@@ -216,6 +216,18 @@ def grow(
             growing.end()
             _name(part, out, table)
         progress.unlink()
+
+
+def _beside(out: Path) -> tuple[Path, Path]:
+    return out.with_name(f"{out.name}.part"), out.with_name(f"{out.name}.progress")
+
+
+def check_growing(file: Path, resume: bool, overwrite: bool, out: Path | None = None) -> None:
+    """Check a file that `grow` writes, as `check_target` does; `out` is the folder that it is in, where that grows."""
+    if resume and not overwrite and file.is_file() and not _beside(real_path(out or file))[0].exists():
+        why = "has no unfinished work beside it to go on with, and nothing says which command wrote it"
+        raise FileExistsError(f"{file} {why}; use it, or give --overwrite in place of --resume")
+    check_target(file, overwrite, "--out")
 
 
 def _left(part: Path, progress: Path, again: str) -> State | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.apps.batch.command import OutputOptions, PredictOptions
-from boustro.apps.batch.growing import AnswerFrame, grow
+from boustro.apps.batch.growing import AnswerFrame, check_growing, grow
 from boustro.apps.batch.job import in_batches, printing, run_job
 from boustro.apps.batch.labeller import AnswerForm, Labeller
 from boustro.apps.batch.models import Opened
@@ -122,7 +122,7 @@ def _refuse_output(output: OutputOptions, form: FileForm, recall: bool, explain:
     if output.resume and is_read_once:
         raise OptionError("--resume reads its files again, which a stream does not allow; name files")
     if output.out is not None:  # `grow` looks again, in its lock
-        check_target(output.out, output.overwrite, "--out")
+        check_growing(output.out, output.resume, output.overwrite)
     if output.errors is not None and not output.resume:
         check_target(output.errors, output.overwrite, "--errors")
 

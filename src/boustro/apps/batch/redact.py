@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
-from boustro.apps.batch.growing import AnswerFrame, grow
+from boustro.apps.batch.growing import AnswerFrame, check_growing, grow
 from boustro.apps.batch.job import AnsweredRows, printing, run_job
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.apps.live.masks import Masks, Region, TooManyNames
@@ -54,6 +54,10 @@ ROWS_AT_ONCE = 256
 """Rows whose texts a tagger reads at once."""
 CHANGED = "was changed while it was read; --overwrite starts again"
 UNREADABLE_ROWS = "rows that could not be read, left out"
+MASKS_ANEW = (
+    "masks begin anew in each line, so {mask} may be another name in another line; --same-everywhere gives a name one "
+    "mask in all lines"
+)
 MISSED = {
     SHIPPED_TAGGER: "what is not found stays: of 100 words of persons, places and organisations the tagger of the "
     "package masks 99 in news, 95 in users' messages and 97 in articles on politics, all in English. It knows names "
@@ -167,6 +171,8 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
         except TooManyNames as error:  # anew, without the advice to go on: the same command would end in the same way
             raise ValueError(f"{error}; leave out --same-everywhere") from None
         print_notices(work.notes + Counter({UNREADABLE_ROWS: work.problems}))
+        if work.repeated:
+            print(f"note: {MASKS_ANEW.format(mask=work.repeated)}", file=sys.stderr)
         print(f"note: {checker.counted}", file=sys.stderr)
         missed, changed = MISSED.get(place, MISSED_BY_OWN), bool(asked.labels) or asked.threshold is not None
         print(f"note: {MISSED_BY_OPTIONS if changed and missed != MISSED_BY_OWN else missed}", file=sys.stderr)
@@ -265,7 +271,7 @@ def _check(file: DataFile, out: Path | None, asked: RedactOptions, in_folder: bo
         if ending in OPENERS or other:
             usual = next((end for end, own in FORM_OF_ENDING.items() if own == form), ".txt")
             raise OptionError(f"--out {out}: it is of the same kind as {file.name}; end it in {expected or usual}")
-        check_target(out, asked.overwrite, "--out")
+        check_growing(out, asked.resume, asked.overwrite, asked.out)
 
 
 @dataclass
@@ -282,6 +288,7 @@ class RedactionJob:
         failed: What is wrong with files that could not be read, by their number.
         labels: How many names of each label were masked.
         notes: How many rows have what there is to say of how files were read.
+        repeated: A mask that two lines of text have, each for itself; "" where there is none.
     """
 
     checker: Checker
@@ -295,7 +302,9 @@ class RedactionJob:
     failed: dict[int, str] = field(default_factory=dict)
     labels: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
+    repeated: str = ""
     _masks: Masks | None = None
+    _of_lines: set[str] = field(default_factory=set)
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -405,7 +414,12 @@ class RedactionJob:
             self._masks = self._masks if self.same and self._masks else Masks(self.checker.tagger.types)
             self._masks.reserve(row.whole)
             self.checker.fill(row.slots[start:end], self._masks, regions=regions[start:end])
-        self.labels.update(redaction.label for slot in row.slots for redaction in slot.redactions)
+        redactions = [redaction for slot in row.slots for redaction in slot.redactions]
+        self.labels.update(redaction.label for redaction in redactions)
+        if row.row.is_line and not self.same and self.checker.write == "mask":
+            own = {redaction.written for redaction in redactions}
+            self.repeated = self.repeated or min(own & self._of_lines, default="")
+            self._of_lines |= own
         self.rows += len(row.ends) or 1
         return row.file.masked(row)
 

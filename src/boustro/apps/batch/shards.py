@@ -272,5 +272,5 @@ def predict_folder(
         without = {f"rows without an answer, in {out / ERRORS_FILE}": problems - left}
         unread = {f"files that are no text, or damaged, left out, see {out / ERRORS_FILE}": left}
         print_notices({**notes, **foreign.notices, **without, **unread})
-        done = len(missing) - left
-        print(f"{out}: {done:,} of {len(shards):,} files answered now, {count_of(rows, 'rows')}", file=sys.stderr)
+        done = f"{len(missing) - left:,} of {len(shards):,} files answered now, {count_of(rows, 'rows')}"
+        print(f"{out}: {done if missing else 'all files are answered; nothing is left to do'}", file=sys.stderr)

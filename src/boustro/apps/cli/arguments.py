@@ -169,7 +169,8 @@ class Line:
         for name, words in self.words[1:]:
             option = self.table.option(name)
             if option is None:
-                raise OptionError(_unknown(name, named))
+                near = _meant(name, named)
+                raise OptionError(f"there is no option --{name}{f'; did you mean --{near}?' if near else ''}")
             most = _most(option)
             if words[most:] and not positional:
                 raise OptionError(_stands_after(option, words))
@@ -246,10 +247,10 @@ class Line:
                 raise OptionError(f"{said}, or - as {data} for standard input" if is_stream else said)
 
     def _check_bare(self, options: list[Option], bare: list[str], prog: str, example: str) -> None:
-        if short := next((word for word in bare if re.fullmatch("-[A-Za-z]", word)), None):
-            alike = sorted((o.flag for o in self.table.options if o.name.startswith(short[1])), key=len)
-            near = f", such as {alike[0]}" if alike else ""
-            raise OptionError(f"there is no option {short}; options begin with two dashes{near}")
+        if short := next((word for word in bare if re.fullmatch("-[A-Za-z][A-Za-z-]*", word)), None):
+            near = _meant(short[1:], self.table.named)
+            such = f", such as --{near}" if near else ""
+            raise OptionError(f"there is no option {short}; options begin with two dashes{such}")
         if len(bare) < sum(option.required for option in options):
             missing = options[len(bare)]
             raise OptionError(f"{missing.value} is missing ({_first_sentence(missing.help)}), as in: boustro {example}")
@@ -477,9 +478,8 @@ def _expand_home(word: str) -> str:
     return option + equals + expand_home(value)
 
 
-def _unknown(name: str, named: Mapping[str, Option]) -> str:
-    meant = next((other for other in MEANT.get(name, ()) if other in named), None) or nearest(name, named)
-    return f"there is no option --{name}{f'; did you mean --{meant}?' if meant else ''}"
+def _meant(name: str, named: Mapping[str, Option]) -> str | None:
+    return next((other for other in MEANT.get(name, ()) if other in named), None) or nearest(name, named)
 
 
 def _first_sentence(text: str) -> str:

@@ -35,12 +35,14 @@ Written = Literal["mask", "label", "event"]
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """An entity that was removed: where in the text that was released, in characters, and what stands there now."""
+    """An entity that was removed: where in the text that was released, in characters, what stands there now, and how
+    many characters stood there before."""
 
     label: str
     at: int
     written: str
     score: float | None = None
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,12 +284,29 @@ def rewrite(
             instead = {"mask": masks.mask, "label": lambda label, _: f"[{label}]", "event": lambda *_: ""}[write](
                 region.label, name
             )
-            redactions.append(Redaction(region.label, size + len(kept), instead, region.score))
+            redactions.append(Redaction(region.label, size + len(kept), instead, region.score, end - begin))
             parts += [kept, instead]
             size += len(kept) + len(instead)
             at = end
     counted = WordCount(len(plain_words(text)), masked)
     return Released("".join([*parts, text[at - start :]]), tuple(redactions), counted)
+
+
+def moved(redactions: Iterable[Redaction], start: int, end: int) -> tuple[int, int]:
+    """Return where the characters `[start, end)` of a text stand once these were removed, with the whole of what stands
+    for one that they overlap.
+
+    `"Ada Brandt left"`, in which `[0, 10)` became `[PER_1]`: `[4, 15)` → `[0, 12)`
+    """
+    first, last, shift = start, end, 0
+    for one in redactions:
+        begin, after = one.at + shift, one.at + shift + one.size
+        if end <= begin:
+            break
+        shift += one.size - len(one.written)
+        first = start - shift if after <= start else min(first, one.at)
+        last = end - shift if after <= end else one.at + len(one.written)
+    return first, last
 
 
 def _outside(region: Region, literal: Sequence[tuple[int, int]], text: str, start: int) -> Iterable[tuple[int, int]]:

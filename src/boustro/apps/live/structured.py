@@ -35,6 +35,7 @@ from boustro.apps.live.redactor import (
     rewrite,
     whole_characters,
 )
+from boustro.choose import lazy
 from boustro.names import SHIPPED_TAGGER
 from boustro.text.rows import STRICT
 
@@ -78,6 +79,8 @@ class Slot:
     """The number that the text stands for; it stays one unless something is removed from it."""
     result: Any = None
     redactions: tuple[Redaction, ...] = ()
+    follow: Callable[["Slot"], None] | None = None
+    """Gives results to the slots whose values depend on that of this one."""
 
     @property
     def is_changed(self) -> bool:
@@ -103,22 +106,27 @@ class BodyTexts:
         keep: Whether fields that are not known are an error where they hold text, as in a request, or are left out.
         wants_json: Whether the content of messages must be JSON.
         halves: Whether half a character, which JSON can escape, stays as it is; else it becomes `\ufffd`.
+        first: A rule that makes slots of some values of JSON, before the others are read.
     """
 
     passed: Collection[str] = ()
     keep: bool = True
     wants_json: bool = False
     halves: bool = False
+    first: "Rule | None" = None
     slots: list[Slot] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
     """Names of fields that were left out."""
 
     def text(self, given: str, place: str, key: str = "", number: float | None = None) -> Slot:
         """Return a slot for a text."""
-        given = given if self.halves else whole_characters(given, last=True)[0]
-        slot = Slot(given, place, key if PLAIN_NAME.fullmatch(key) else "", number)
-        self.slots.append(slot)
+        self.slots.append(slot := self.slot(given, place, key, number))
         return slot
+
+    def slot(self, given: str, place: str, key: str = "", number: float | None = None) -> Slot:
+        """Return a slot for a text that is checked where it is met."""
+        given = given if self.halves else whole_characters(given, last=True)[0]
+        return Slot(given, place, key if PLAIN_NAME.fullmatch(key) else "", number)
 
     def json(self, given: str, place: str, must: bool = True, key: str = "") -> Slot | JsonSlot:
         """Return a slot for a text that is JSON, or without `must` may be. What cannot be parsed is a text.
@@ -133,12 +141,12 @@ class BodyTexts:
             return self.text(given, place, key)
         if not must and not isinstance(tree, (dict, list)) and not (isinstance(tree, str) and "\\" in given):
             return self.text(given, place, key)
-        first = len(self.slots)
+        before = len(self.slots)
         try:
-            tree = checked(tree, self, place, key)
+            tree = checked(self.first(tree, self, place) if self.first else tree, self, place, key)
         except RecursionError:
             raise Unchecked(place, "is JSON that is nested too deep to be read") from None
-        return JsonSlot(given, tree, self.slots[first:])
+        return JsonSlot(given, tree, self.slots[before:])
 
 
 def filled(tree: Any) -> Any:
@@ -254,6 +262,8 @@ def checked(value: Any, reading: BodyTexts, place: str, key: str = "") -> Any:
         case dict():
             names = {name: name if FIELD_NAME.fullmatch(name) else reading.text(name, place) for name in value}
             return {names[name]: checked(one, reading, place, name) for name, one in value.items()}
+        case Slot() if value.follow:
+            reading.slots.append(value)
     return value
 
 
@@ -378,7 +388,7 @@ class Checker:
 
     def json(self, given: str, masks: Masks) -> str:
         """JSON with its entities replaced, in the same text where there are none; `Unchecked` for what is no JSON."""
-        reading = BodyTexts()
+        reading = BodyTexts(first=lazy("boustro.apps.live.redacted:labelled"))
         tree = reading.json(given, "the text")
         self.fill(reading.slots, masks)
         return filled(tree)
@@ -428,6 +438,8 @@ class Checker:
             slot.result = restore(released.text, names) if names else released.text
             if slot.number is not None and slot.result == slot.text:
                 slot.result = slot.number
+            if slot.follow:
+                slot.follow(slot)
 
     @staticmethod
     def _said(slots: Sequence[Slot]) -> list[tuple[str, list[int]]]:

@@ -141,7 +141,7 @@ def _given_spans(numbered: Iterable[tuple[int, Any]], options: DataOptions) -> I
 
 def _given_text(record: Mapping[str, Any], options: DataOptions) -> str | None:
     chosen = None if options.word_column is None else str(options.word_column)
-    words_key = _first_list(record, WORD_KEYS if chosen is None else (chosen,))
+    words_key = first_list(record, WORD_KEYS if chosen is None else (chosen,))
     return _text(record, chosen if chosen and words_key is None else TEXT_KEY)
 
 
@@ -150,7 +150,7 @@ def _sentences(
 ) -> tuple[str, list[Sentence]]:
     """Return the key of the labels, and the sentences of the record's words or text."""
     chosen = None if options.word_column is None else str(options.word_column)
-    words_key = _first_list(record, WORD_KEYS if chosen is None else (chosen,))
+    words_key = first_list(record, WORD_KEYS if chosen is None else (chosen,))
     text = _given_text(record, options)
     if words_key is None and text is None:
         looked = chosen or ", ".join((*WORD_KEYS, TEXT_KEY))
@@ -170,8 +170,8 @@ def _sentences(
     if record[key] is None:
         return key, [part.sentence for part in parts]
     given = as_rows(record[key])
-    if any(map(_is_named, given)):
-        given = [(start, end, label) for label, start, end in _places(text, given, where)]
+    if any(map(is_named, given)):
+        given = [(start, end, label) for label, start, end in places_of(text, given, where)]
     spans = convert(parse_spans(given, where), text, unit, where, notes)
     parts = join_shared(parts, spans, where, notes)
     entities = to_words(spans, [place for part in parts for place in part.places], text, where, notes)
@@ -188,7 +188,7 @@ def _words_sentence(
     record: Mapping[str, Any], words_key: str, key: str, are_tags: bool, where: str, unit: OffsetUnit, notes: list[Note]
 ) -> Sentence:
     text = _text(record, TEXT_KEY)
-    words, places = _words(record[words_key], text, where)
+    words, places = words_of(record[words_key], text, where)
     sentence = Sentence(words, spaces=_spaces(record.get("spaces"), places, len(words), where))
     if record[key] is None:
         return sentence
@@ -213,14 +213,14 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
         key = str(options.tag_column)
         if key in record and record[key] is None:
             return key, False
-        if _first_list(record, (key,)) is None:
+        if first_list(record, (key,)) is None:
             raise ValueError(f"{where}: no list of labels under {key!r} ({say_found(record)})")
-        return key, bool(record[key]) and _first_list(record, (key,), _are_tags) is not None
-    tags = _first_list(record, TAG_KEYS, _are_tags)
+        return key, bool(record[key]) and first_list(record, (key,), _are_tags) is not None
+    tags = first_list(record, TAG_KEYS, _are_tags)
     spans = _spans_key(record, where)
     if tags and spans:
         raise ValueError(f"{where}: labels under {tags!r} and under {spans!r}; choose with --tag-column")
-    if key := tags or spans or _first_list(record, TAG_KEYS):
+    if key := tags or spans or first_list(record, TAG_KEYS):
         return key, key != spans
     known = dict.fromkeys((*TAG_KEYS, *SPAN_KEYS))
     if key := next((key for key in known if key in record and record[key] is None), None):
@@ -232,7 +232,7 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
 def _spans_key(record: Mapping[str, Any], where: str) -> str | None:
     """Return the key of the entities; one with entities comes before one with none, which another task may have
     left."""
-    keys = [key for key in SPAN_KEYS if _first_list(record, (key,), lambda rows: not _are_tags(rows))]
+    keys = [key for key in SPAN_KEYS if first_list(record, (key,), lambda rows: not _are_tags(rows))]
     full = [key for key in keys if as_rows(record[key])]
     if any(record[key] != record[full[0]] for key in full):
         raise ValueError(f"{where}: entities under {', '.join(map(repr, full))}; choose with --tag-column")
@@ -243,7 +243,7 @@ def _are_tags(rows: Sequence[Any]) -> bool:
     return bool(rows) and isinstance(rows[0], (str, int))
 
 
-def _first_list(
+def first_list(
     record: Mapping[str, Any], keys: Iterable[str], fits: Callable[[Sequence[Any]], bool] = lambda rows: True
 ) -> str | None:
     """Return the first of these keys with a list that fits."""
@@ -254,7 +254,7 @@ def _first_list(
     return None
 
 
-def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], OffsetPairs | None]:
+def words_of(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], OffsetPairs | None]:
     """Words, and their offsets in the text if there is one."""
     given = as_rows(given)
     if given and isinstance(given[0], Mapping):  # Prodigy's tokens
@@ -305,15 +305,15 @@ def labelled_text(given: Any, label: Any, place: str) -> Any:
         return given, label
     if is_missing(label):
         return {"text": given, "entities": None}
-    entities = [{"start": s, "end": e, "label": name} for name, s, e in _places(given, label, place)]
+    entities = [{"start": s, "end": e, "label": name} for name, s, e in places_of(given, label, place)]
     return {"text": given, "entities": entities}
 
 
-def _places(text: str, labels: Any, place: str) -> list[tuple[str, int, int]]:
+def places_of(text: str, labels: Any, place: str) -> list[tuple[str, int, int]]:
     named: dict[str, list[str]] = {}  # the labels of a text, in order
     found = []
     for item in as_list(labels, f"the entities of {place}, as a list"):
-        if _is_named(item):
+        if is_named(item):
             named.setdefault(_as_spelled(item[0], text), []).append(item[1])
             continue
         try:
@@ -354,6 +354,6 @@ def _occurrences(text: str, name: str) -> list[int]:
     return [match.start() for match in re.finditer(re.escape(name), text)] if name.strip() else []
 
 
-def _is_named(item: Any) -> bool:
+def is_named(item: Any) -> bool:
     """Return whether an entity is given as its text and its label."""
     return isinstance(item, (list, tuple)) and len(item) == 2 and all(isinstance(part, str) for part in item)

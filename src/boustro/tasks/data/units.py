@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from boustro.errors import count_of, shorten
 from boustro.given import plain_value
+from boustro.tasks import MARK_KEYS, PAIR_KEYS, RELATION_KEYS, TASKS
 from boustro.tasks.data.reading import Note, as_dict
 from boustro.text.words import EXTENDERS, LETTER, Placed
 from boustro.types import Entity
@@ -114,6 +115,17 @@ class Offsets:
         return [(where, self.convert(record, unit, where, notes)) for where, record in records]
 
 
+OFFSETS = {
+    "pair": Offsets(PAIR_KEYS, ((0, MARK_KEYS[:2]), (1, MARK_KEYS[2:]))),
+    "relation": Offsets(
+        (RELATION_KEYS[:1],),
+        tuple((0, (key,)) for key in RELATION_KEYS[1:]),
+        (RELATION_KEYS, TASKS["relation"].suits.parts),
+    ),
+}
+"""By task, of those whose records have places."""
+
+
 def find_unit(given: Iterable[tuple[str, Sequence[Span]]]) -> OffsetUnit:
     """Return the unit of a file, by all its texts with their entities."""
     votes = Counter(unit for text, spans in given for span in spans for unit in fitting(span, text))
@@ -130,6 +142,11 @@ def fitting(span: Span, text: str) -> dict[str, tuple[int, int]]:
     """Return the units that an entity fits, with its place in code points."""
     places = {unit: place for unit in _units(text) if (place := _place(span, text, unit))}
     return {unit: place for unit, place in places.items() if _fits(span, text, *place)}
+
+
+def stands(span: Span, text: str) -> bool:
+    """Return whether an entity may be in a text, in any unit: where it has its own text, this stands there."""
+    return bool(fitting(span, text) if span.text is not None else any(_place(span, text, u) for u in _units(text)))
 
 
 def position(text: str, offset: int, unit: str) -> int | None:
@@ -157,14 +174,24 @@ def _units(text: str) -> Iterable[str]:
     return (CODE_POINTS,) if text.isascii() else CODECS
 
 
-def _convert(span: Span, text: str, unit: OffsetUnit, where: str, notes: list[Note]) -> Span:
+def place_span(span: Span, text: str, unit: OffsetUnit) -> tuple[str, tuple[int, int]] | None:
+    """Return the unit that an entity is read in, and its place in code points; `None` for one that is in no text."""
     units = fitting(span, text)
-    place = units.get(unit.name) or (_place(span, text, unit.name) if span.text is None else None)
-    read = unit.name
-    if place is None and span.text is not None and units:
-        read, place = next(iter(units.items()))
-    if place is None:
+    if place := units.get(unit.name) or (_place(span, text, unit.name) if span.text is None else None):
+        return unit.name, place
+    return next(iter(units.items()), None) if span.text is not None else None
+
+
+def count_in(text: str, unit: str) -> int:
+    """Return the length of a text in a unit."""
+    codec, width = CODECS[unit]
+    return len(text.encode(codec, "surrogatepass")) // width
+
+
+def _convert(span: Span, text: str, unit: OffsetUnit, where: str, notes: list[Note]) -> Span:
+    if (found := place_span(span, text, unit)) is None:
         raise ValueError(f"{where}: {_misplaced(span, text, unit.name)}")
+    (read, place), units = found, fitting(span, text)
     shown = f"{span.label} {text[slice(*place)]!r}"
     if place != (span.start, span.end):
         moved = f"{shown} at {span.start}:{span.end} in {read} is at {place[0]}:{place[1]}"
@@ -226,14 +253,8 @@ def parse_spans(given: Any, where: str) -> list[Span]:
     """Entities as they are given, in any unit; `ValueError`, with the place, for one without a start, end or label."""
     spans = []
     for item in as_rows(given):
-        parts: Sequence[Any] = item if isinstance(item, (list, tuple)) else []
-        if isinstance(item, Mapping):
-            parts = [next((item[k] for k in keys if item.get(k) is not None), None) for keys in SPAN_KEY_NAMES]
-        if isinstance(item, Entity):
-            parts = (item.start, item.end, item.label)
-        parts = [plain_value(part) for part in parts]
-        if [type(part) for part in parts] == [str, int, int]:
-            parts = [parts[1], parts[2], parts[0]]
+        one: Any = [item.start, item.end, item.label] if isinstance(item, Entity) else item
+        parts: list[Any] = [None if key is None else plain_value(one[key]) for key in span_keys(one)]
         if [type(part) for part in parts] != [int, int, str]:
             raise ValueError(f"{where}: an entity is [start, end, label], got {shorten(item)}")
         start, end, label = parts
@@ -242,6 +263,14 @@ def parse_spans(given: Any, where: str) -> list[Span]:
             raise ValueError(f"{where}: the entity [{start}, {end}) has an empty label")
         spans.append(Span(label, start, end, quoted if isinstance(quoted, str) and quoted else None))
     return spans
+
+
+def span_keys(item: Any) -> Sequence[Any]:
+    """Return the keys, or the places in a list, of an entity's start, end and label; `None` for what it has not."""
+    if isinstance(item, Mapping):
+        return [next((key for key in keys if item.get(key) is not None), None) for keys in SPAN_KEY_NAMES]
+    kinds = [type(plain_value(part)) for part in item] if isinstance(item, (list, tuple)) else ()
+    return (1, 2, 0) if kinds == [str, int, int] else (0, 1, 2) if len(kinds) == 3 else (None,) * 3
 
 
 def as_rows(given: Any) -> Any:
