@@ -11,6 +11,7 @@
 A text becomes one `Sentence` with all its words, whatever the number of its sentences, and its `label` or `labels`.
 """
 
+import ast
 import contextlib
 import json
 import math
@@ -206,8 +207,8 @@ def _with_labels(
     )
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
-    nothing = is_missing(label) or (isinstance(label, str) and not label.strip())
-    if nothing and LABELS_KEY not in record and unlabelled:
+    nothing = all(is_missing(value) or (isinstance(value, str) and not value.strip()) for value in (label, several))
+    if nothing and unlabelled:
         return sentence if unlabelled is True else replace(sentence, label="")
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
@@ -230,11 +231,12 @@ TEXTS = {
 
 
 def label_list(value: Any) -> Any:
-    """Return the labels of a cell of a table, which has several as JSON: `["Food, drink", "late"]`; else the value."""
+    """Return the labels of a cell of a table, which has several as JSON, `["Food, drink", "late"]`, or as pandas writes
+    a list, `['Food, drink', 'late']`; else the value."""
     if isinstance(value, str) and value.lstrip()[:1] == "[":
-        with contextlib.suppress(ValueError, RecursionError):
-            labels = json.loads(value)
-            return labels if all(isinstance(label, str) for label in labels) else value
+        for parse in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                return labels if are_labels(labels := parse(value.strip())) else value
     return value
 
 
