@@ -33,8 +33,10 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
         hint = "; give its values, or one of them"
     elif isinstance(given, (bytes, bytearray)):
         hint = "; decode them first, for example with .decode()"
+    elif hasattr(given, "collect"):
+        hint = "; collect it first, with .collect()"
     elif is_frame(given):
-        hint = "; give one of its columns"
+        hint = "; give one of its columns, or zip(frame['…'], frame['…']) of two"
     elif not isinstance(given, str):
         try:
             return iter(_plain_items(given))
@@ -44,8 +46,9 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
 
 
 def _plain_items(given: Any) -> Any:
-    """Return a column of pyarrow as a list of Python's own values, and anything else as it is."""
-    return given.to_pylist() if hasattr(given, "to_pylist") else given
+    """Return a column of pyarrow, polars or pandas as a list of Python's own values, and anything else as it is."""
+    listed = getattr(given, "to_pylist", None) or getattr(given, "to_list", None)
+    return listed() if callable(listed) else given
 
 
 def as_sentences(given: Iterable[Sentence | Sequence[str]]) -> list[Sentence]:
@@ -182,9 +185,9 @@ def is_by_text(given: Any) -> bool:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a number, a boolean or a text of numpy, or a label that was answered, as Python's own."""
+    """Return a number, a boolean, a text or an array of numpy, or a label that was answered, as Python's own."""
     value = getattr(value, "value", value) if isinstance(value, (str, int, float)) else value
-    return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", True) else value
+    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
 
 
 def plain_labels(labels: Any) -> list[Any]:

@@ -290,6 +290,8 @@ def test_labels_and_numbers_have_columns_too(tiny_pair, tmp_path, capsys):
         shown = capsys.readouterr()
         assert json.loads(shown.out.splitlines()[1]) == {"text": " ", **empty}
         assert "note: 1 row without a text, which has an empty answer" in shown.err
+    assert main(["predict", str(tmp_path / "one"), str(tmp_path / "a.jsonl"), "--format", "html"]) == 0
+    assert capsys.readouterr().out.count("<mark") == 2
     out = tmp_path / "o.csv"
     assert main(["predict", str(tmp_path / "several"), str(tmp_path / "a.jsonl"), "--out", str(out), "--quiet"]) == 0
     cells = [row["label"] for row in read(out) if row["label"]]

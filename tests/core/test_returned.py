@@ -44,7 +44,7 @@ def test_a_regressor_returns_its_numbers_and_shows_their_first_digits(tiny_pair)
 @pytest.mark.parametrize("values", [("delivery", "payment"), (0, 1), (False, True), (0.5, 1.5)])
 def test_a_label_equals_what_fit_was_given(tiny_pair, values):
     gold = [*values] * 3
-    model = Classifier(tiny_pair, head="ridge-pool", cache=False).fit(TEXTS, gold)
+    model = Classifier(tiny_pair, head="ridge-pool", cache=False).fit(iter(TEXTS), iter(gold))
     found = model.predict(TEXTS)
     said = [label.value for label in found]
     assert found == said and [*map(str, found)] == [label.label for label in found] == [str(value) for value in said]
