@@ -136,7 +136,7 @@ def are_inputs(given: Any, labels: Any, words: bool) -> bool:
         return False
     if not _is_sized(labels) or len(labels) != len(given) or not hasattr(given, "__iter__"):
         return False
-    if all(isinstance(plain_value(label), (str, int, float)) for label in labels):
+    if all(is_missing(label) or isinstance(plain_value(label), (str, int, float)) for label in labels):
         return True
     some_texts = any(isinstance(item, str) or is_no_input(item) for item in given)  # the others are said to be none
     return some_texts or (words and all(isinstance(item, (list, tuple)) and item and are_texts(item) for item in given))
