@@ -93,6 +93,8 @@ def test_side_features_say_what_the_other_text_has():
     record = {"sentence1": "Ada left", "start1": 4, "end1": 8, "sentence2": "ada slept", "start2": 4, "end2": 9}
     wanted = [[1, 0, 0, 0], [0, 1, 0, 1], [1, 0, 0, 0], [0, 1, 0, 1]]
     np.testing.assert_array_equal(side_features([make_pair(record, "here")]), wanted)
+    with pytest.raises(ValueError, match=r"^here: no texts under .* \(found: sentence1\)$"):  # no option, at a service
+        make_pair({"sentence1": "Ada left"}, "here")
     assert side_features([]).shape == (0, PAIR_FEATURES)
     (in_second,) = side_features([make_pair(("", "Ada"), "here")])
     assert in_second.tolist() == [0, 1, 1, 0]  # a name that is missing in the other text

@@ -91,13 +91,13 @@ class TextPair(Example):
         return (moved, self.marks[1]) if part == 0 else (self.marks[0], moved)
 
 
-def make_pair(record: Any, where: str) -> TextPair:
+def make_pair(record: Any, where: str, has_option: bool = False) -> TextPair:
     """Return the texts of two strings, or of a record, without label and score; `ValueError`, with the place, for
-    others."""
+    others (`texts_under`)."""
     record = as_dict(record, PAIR_KEYS[0])
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected two texts, got {shorten(record)}")
-    texts = texts_under(record, PAIR_KEYS, where)
+    texts = texts_under(record, PAIR_KEYS, where, has_option)
     first, second = placed = [whole_text(text) for text in texts.values()]
     marks: list[frozenset[int]] = []
     for number, (key, text) in enumerate(zip(texts, placed, strict=True), start=1):
@@ -117,7 +117,7 @@ def make_pair(record: Any, where: str) -> TextPair:
 
 
 def _pair(record: Any, where: str, notes: list[Note], fields: Fields) -> TextPair:
-    pair = make_pair(record, where)
+    pair = make_pair(record, where, has_option=True)
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected two texts and their {fields.parts[-1]}, got {shorten(record)}")
     if SCORE_KEY in fields.gold:

@@ -150,7 +150,7 @@ def _by_types(given: Prediction) -> OpenedModel:
     from boustro.tasks.tagger import Tagger
 
     with only_errors(given.how.quiet):
-        return _made(given, Tagger.from_labels(told_labels(given.answers.types), device=given.how.device))
+        return _made(given, Tagger.from_labels(told_labels(given.answers.types, "types"), device=given.how.device))
 
 
 def _made(given: Prediction, model: Task[Any, Any]) -> OpenedModel:

@@ -182,14 +182,17 @@ class RecordReader(Generic[T]):
         return self.offsets.convert_all(renamed, notes) if self.offsets else renamed
 
 
-def texts_under(record: Mapping[str, Any], texts: Sequence[tuple[str, ...]], where: str) -> dict[str, str]:
+def texts_under(
+    record: Mapping[str, Any], texts: Sequence[tuple[str, ...]], where: str, has_option: bool = True
+) -> dict[str, str]:
     """Return the texts of a record by their keys, the first of these rows of keys that it has.
 
-    Raises `ValueError`, with the place, where a record has none of them, and for what is no text.
+    Raises `ValueError`, with the place, where a record has none of them, and for what is no text; `has_option` says
+    whether the keys may be named.
     """
     if (keys := next((keys for keys in texts if all(key in record for key in keys)), None)) is None:
-        advice = f"name {'it' if len(texts[0]) == 1 else 'them'} with --text-column"
-        raise ValueError(f"{where}: no {_say_keys(texts)} ({say_found(record)}); {advice}")
+        advice = f"; name {'it' if len(texts[0]) == 1 else 'them'} with --text-column" * has_option
+        raise ValueError(f"{where}: no {_say_keys(texts)} ({say_found(record)}){advice}")
     return {key: as_text(record[key], f"{where}: {key if len(keys) > 1 else 'the text'}") for key in keys}
 
 
