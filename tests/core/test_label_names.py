@@ -348,7 +348,7 @@ def test_a_comma_in_a_description_makes_no_label():
             parse_labels([given])
     with pytest.raises(ValueError, match="--labels 'a: x' --labels 'b: y, z' --labels 'c: w', in Python"):
         parse_labels(["a: x,b: y, z,c: w"])
-    with pytest.raises(ValueError, match="types .* give each alone: --types 'a: x' --types b, in Python"):
+    with pytest.raises(ValueError, match=r"types .* give each alone: --types 'a: x' --types b, in Python"):
         Tagger.from_labels("a: x,b")
 
 
