@@ -28,6 +28,8 @@ def test_a_pair_classifier_opens_as_it_was_saved(lm, tmp_path):
     again = boustro.PairClassifier.from_pretrained(tmp_path / "pairs")
     given = [("Ada left.", "Ada left."), {"sentence1": "Ben won.", "sentence2": "Cleo sang."}, ("", "Ada left.")]
     assert again.predict(given) == task.predict(given)
+    with pytest.raises(ValueError, match="expected two texts with a tab between them"):
+        task.inputs.parse_line("Ada left.", "a:1")
     one, first = again.predict(given[0]), again.predict(given)[0]
     assert one.label == first.label and one.probabilities == pytest.approx(first.probabilities)
     assert again.predict(given[1]).label in ("same", "other")

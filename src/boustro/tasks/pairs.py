@@ -199,8 +199,11 @@ class PairInputs(RecordInputs):
 
     def parse_line(self, line: str, place: str) -> GivenRecord:
         """Return a JSON object with two texts, or two texts with a tab between them."""
-        is_object = line.lstrip().startswith("{")
-        return super().parse_line(line, place) if is_object else self.as_input(tuple(line.split("\t")), place)
+        if line.lstrip().startswith("{"):
+            return super().parse_line(line, place)
+        if line.count("\t") != 1:
+            raise ValueError(f"{place}: expected two texts with a tab between them, got {shorten(line)}")
+        return self.as_input(tuple(line.split("\t")), place)
 
 
 class PairTask(Task[Any, Result]):

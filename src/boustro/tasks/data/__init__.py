@@ -203,7 +203,7 @@ def _is_a_table(file: DataFile) -> str:
         f"{path}: a table with the columns {', '.join(filter(None, table.keys))}, and no words with tags, one a line"
     )
     named = say_columns(str(path), texts, label or "LABEL").removeprefix("; ")
-    return f"{shown}; if each row is a text with its label, {named}" if named else shown
+    return f"{shown}; if each row is a text with its label, it is for a classifier; {named}" if named else shown
 
 
 def _is_running_text(file: DataFile) -> bool:
