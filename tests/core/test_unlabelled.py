@@ -107,7 +107,7 @@ def test_a_missing_label_is_said_and_has_no_score(tiny_lm, missing):
         score = classifier.evaluate(texts, ["a", missing, "b"])
     assert score.num_labelled == 2
     several = [{"text": text, "labels": labels} for text, labels in zip(texts, (["a"], missing, []), strict=True)]
-    with pytest.warns(UserWarning, match="1 text without a label"):
+    with pytest.warns(UserWarning, match="1 text without a label under 'labels'"):
         assert [s.labels for s in boustro.Classifier.read(several, unlabelled=True)] == [("a",), None, ()]
     entities = [("Ada left.", [("Ada", "PER")]), ("It rained.", missing)]
     with pytest.warns(UserWarning, match="1 sentence without labels, read as context only"):

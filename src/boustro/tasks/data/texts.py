@@ -64,7 +64,8 @@ def read_texts(
     texts = replace(reader, make=made).read(data, options, notes)
     labelless = [text.where for text in texts if not text.is_labelled]
     if notes is not None:
-        notes += [Note(LABELLESS_TEXTS.format(options.label_column or LABEL_KEY), w, "no label") for w in labelless]
+        key = LABELS_KEY if any(text.labels is not None for text in texts) else LABEL_KEY
+        notes += [Note(LABELLESS_TEXTS.format(options.label_column or key), where, "no label") for where in labelless]
     if texts and options.unlabelled is True and len(labelless) == len(texts):
         raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
     return texts
