@@ -124,8 +124,7 @@ def _pair(record: Any, where: str, notes: list[Note], fields: Fields) -> TextPai
         return replace(pair, score=as_score(record.get(SCORE_KEY), where))
     label = plain_value(next((record[key] for key in fields.gold if key in record), None))
     if not is_label(label):
-        advice = "; label it, or remove it" * (label in (None, ""))
-        raise GoldFault(where, "label", fields.gold, label, f"a name, a number or a bool{advice}")
+        raise GoldFault(where, "label", fields.gold, label, "a name, a number or a bool")
     if isinstance(label, bool):  # named as JSON writes it
         return replace(pair, label=TypedLabel(label, str(label).lower()))
     return replace(pair, label=tidy_label(label, where, notes))
@@ -139,6 +138,7 @@ PAIRS = {
         fields=TASKS[task].suits,
         kind=TextPair,
         offsets=OFFSETS,
+        leaves_out=True,
     )
     for task in ("pair", "similarity")
 }

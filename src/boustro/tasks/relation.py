@@ -145,7 +145,9 @@ def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note])
 
 
 OFFSETS = Offsets((RELATION_KEYS[:1],), tuple((0, (key,)) for key in PLACES), TUPLES)
-read_relations = RecordReader(what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS).read
+read_relations = RecordReader(
+    what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS, leaves_out=True
+).read
 
 
 TAKEN = "examples have a label that is taken for no relation (no_relation_label names another)"

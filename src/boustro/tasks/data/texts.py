@@ -214,8 +214,7 @@ def _with_labels(
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
     if not is_label(label):
-        advice = "; label it, or remove it" if nothing else ""
-        raise GoldFault(where, "label", (LABEL_KEY,), label, f"a name or a number{advice}")
+        raise GoldFault(where, "label", (LABEL_KEY,), label, "a name or a number")
     return replace(sentence, label=tidy_label(label, where, notes))
 
 
@@ -226,6 +225,7 @@ TEXTS = {
         fields=TASKS[task].suits,
         annotated=TASKS[task].annotated,
         survey=survey,
+        leaves_out=task == "regress",
     )
     for task, survey in (("classify", _survey), ("regress", RecordReader.survey))
 }
