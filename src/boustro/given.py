@@ -191,14 +191,12 @@ def plain_value(value: Any) -> Any:
 
 
 def plain_labels(labels: Any) -> list[Any]:
-    """Labels, one for each text, as Python's own; `ValueError` for rows of 0 and 1, and for what is no list."""
+    """Labels, one for each text, as Python's own; `ValueError` for an array of rows, and for what is no list."""
     shape, kind = getattr(labels, "shape", ()), getattr(getattr(labels, "dtype", None), "kind", "")
     if len(shape) > 1 and (hasattr(labels, "toarray") or hasattr(labels, "columns") or kind in "biuf"):
         one = "give one label for each text, such as a single column"
         raise ValueError(f"the labels have the shape {tuple(shape)}; {one}. Rows of 0 and 1 are flags, {INDICATORS}")
-    plain = [plain_value(label) for label in iterate(labels, "labels, one for each text")]
-    refuse_indicators(plain)
-    return plain
+    return [plain_value(label) for label in iterate(labels, "labels, one for each text")]
 
 
 def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str], Any]) -> list[Any]:

@@ -118,5 +118,7 @@ def test_a_missing_label_is_said_and_has_no_score(tiny_lm, missing):
     with pytest.raises(ValueError, match=r"pair 1 of the given data: .* label it, or remove it"):
         boustro.PairClassifier.read(pairs[1:])
     entities = [("Ada left.", [("Ada", "PER")]), ("It rained.", missing)]
-    with pytest.warns(UserWarning, match="1 sentence without labels, read as context only"):
-        assert [s.is_labelled for s in read_data(entities, unlabelled=True)] == [True, False]
+    words = [(["Ada", "left"], ["B-PER", "O"]), (["It", "rained"], missing)]
+    for given in (entities, words):
+        with pytest.warns(UserWarning, match="1 sentence without labels, read as context only"):
+            assert [s.is_labelled for s in read_data(given, unlabelled=True)] == [True, False]
