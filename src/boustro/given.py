@@ -33,10 +33,9 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
         hint = "; give its values, or one of them"
     elif isinstance(given, (bytes, bytearray)):
         hint = "; decode them first, for example with .decode()"
-    elif hasattr(given, "collect"):
-        hint = "; collect it first, with .collect()"
     elif is_frame(given):
-        hint = "; give one of its columns, or zip(frame['…'], frame['…']) of two"
+        lazy = hasattr(given, "collect")  # of polars
+        hint = "; collect it first" if lazy else "; give one of its columns, or zip(frame['…'], frame['…']) of two"
     elif not isinstance(given, str):
         try:
             return iter(_plain_items(given))
@@ -218,7 +217,7 @@ def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str
     return [join(text, label, f"text {n}") for n, (text, label) in enumerate(zip(texts, golds, strict=True), start=1)]
 
 
-def refuse_indicators(rows: Sequence[Any], place: str = "the labels") -> None:
+def refuse_indicators(rows: Sequence[Any], place: str) -> None:
     """`ValueError` where the labels of all texts are rows of 0 and 1, as many for each: they say of each label whether
     a text has it, and not its name. A list of names that are 0 and 1 is shorter or longer for some text."""
     lists = [row.tolist() if hasattr(row, "tolist") else row for row in rows]

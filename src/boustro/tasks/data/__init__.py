@@ -250,10 +250,11 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
         return read_records(enumerate(items, start=1), name, "records", options, in_memory=True)
     fallback = "labels" if items and all(isinstance(item, Sentence) for item in items) else None  # read before
     sentences = [_sentence(item, n) for n, item in enumerate(items, start=1)]
-    read = [
-        n for n, (item, s) in enumerate(zip(items, sentences, strict=True), 1) if item is not s and not s.is_labelled
+    notes = [
+        Note(UNLABELLED, f"sentence {number} of {name}", "no labels")
+        for number, (item, sentence) in enumerate(zip(items, sentences, strict=True), start=1)
+        if item is not sentence and not sentence.is_labelled
     ]
-    notes = [Note(UNLABELLED, f"sentence {number} of {name}", "no labels") for number in read]
     return RawData(name=name, form="lists", sentences=sentences, notes=notes, fallback=fallback)
 
 
