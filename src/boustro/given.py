@@ -34,7 +34,8 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
     elif isinstance(given, (bytes, bytearray)):
         hint = "; decode them first, for example with .decode()"
     elif is_frame(given):
-        hint = "; give one of its columns"
+        lazy = hasattr(given, "collect")  # of polars
+        hint = "; collect it first" if lazy else "; give one of its columns, or zip(frame['…'], frame['…']) of two"
     elif not isinstance(given, str):
         try:
             return iter(_plain_items(given))
@@ -44,8 +45,9 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
 
 
 def _plain_items(given: Any) -> Any:
-    """Return a column of pyarrow as a list of Python's own values, and anything else as it is."""
-    return given.to_pylist() if hasattr(given, "to_pylist") else given
+    """Return a column of pyarrow, polars or pandas as a list of Python's own values, and anything else as it is."""
+    listed = getattr(given, "to_pylist", None) or getattr(given, "to_list", None)
+    return listed() if callable(listed) else given
 
 
 def as_sentences(given: Iterable[Sentence | Sequence[str]]) -> list[Sentence]:
@@ -133,7 +135,7 @@ def are_inputs(given: Any, labels: Any, words: bool) -> bool:
         return False
     if not _is_sized(labels) or len(labels) != len(given) or not hasattr(given, "__iter__"):
         return False
-    if all(isinstance(plain_value(label), (str, int, float)) for label in labels):
+    if all(is_missing(label) or isinstance(plain_value(label), (str, int, float)) for label in labels):
         return True
     some_texts = any(isinstance(item, str) or is_no_input(item) for item in given)  # the others are said to be none
     return some_texts or (words and all(isinstance(item, (list, tuple)) and item and are_texts(item) for item in given))
@@ -182,20 +184,18 @@ def is_by_text(given: Any) -> bool:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a number, a boolean or a text of numpy, or a label that was answered, as Python's own."""
+    """Return a number, a boolean, a text or an array of numpy, or a label that was answered, as Python's own."""
     value = getattr(value, "value", value) if isinstance(value, (str, int, float)) else value
-    return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", True) else value
+    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
 
 
 def plain_labels(labels: Any) -> list[Any]:
-    """Labels, one for each text, as Python's own; `ValueError` for rows of 0 and 1, and for what is no list."""
+    """Labels, one for each text, as Python's own; `ValueError` for an array of rows, and for what is no list."""
     shape, kind = getattr(labels, "shape", ()), getattr(getattr(labels, "dtype", None), "kind", "")
     if len(shape) > 1 and (hasattr(labels, "toarray") or hasattr(labels, "columns") or kind in "biuf"):
         one = "give one label for each text, such as a single column"
         raise ValueError(f"the labels have the shape {tuple(shape)}; {one}. Rows of 0 and 1 are flags, {INDICATORS}")
-    plain = [plain_value(label) for label in iterate(labels, "labels, one for each text")]
-    refuse_indicators(plain)
-    return plain
+    return [plain_value(label) for label in iterate(labels, "labels, one for each text")]
 
 
 def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str], Any]) -> list[Any]:
@@ -217,7 +217,7 @@ def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str
     return [join(text, label, f"text {n}") for n, (text, label) in enumerate(zip(texts, golds, strict=True), start=1)]
 
 
-def refuse_indicators(rows: Sequence[Any], place: str = "the labels") -> None:
+def refuse_indicators(rows: Sequence[Any], place: str) -> None:
     """`ValueError` where the labels of all texts are rows of 0 and 1, as many for each: they say of each label whether
     a text has it, and not its name. A list of names that are 0 and 1 is shorter or longer for some text."""
     lists = [row.tolist() if hasattr(row, "tolist") else row for row in rows]

@@ -477,6 +477,7 @@ def measured(log: str) -> None:
 def test_the_predictor_is_a_callable_on_columns_of_data_sets_and_of_the_partitions_of_dask(folder, tagger, tmp_path):
     import datasets
     import pandas
+    import pyarrow
 
     from boustro import Predictor
 
@@ -489,6 +490,7 @@ def test_the_predictor_is_a_callable_on_columns_of_data_sets_and_of_the_partitio
     mapped = datasets.Dataset.from_dict(columns).map(predictor, batched=True, batch_size=3)
     assert same(list(mapped["entities"]), expected) and mapped.column_names == ["id", "text", "entities"]
     assert predictor({"text": []}) == {"text": []}
+    assert same(predictor(pyarrow.table(columns))["entities"], expected)
     assert same(Predictor(folder, text="body")({"body": TEXTS[:2]})["entities"], expected[:2])
     with pytest.raises(ValueError, match="not one of the folders"):
         Predictor(tmp_path)

@@ -290,6 +290,13 @@ def test_labels_and_numbers_have_columns_too(tiny_pair, tmp_path, capsys):
         shown = capsys.readouterr()
         assert json.loads(shown.out.splitlines()[1]) == {"text": " ", **empty}
         assert "note: 1 row without a text, which has an empty answer" in shown.err
+    assert main(["predict", str(tmp_path / "one"), str(tmp_path / "a.jsonl"), "--format", "conll"]) == 2
+    assert "has text, jsonl, html, labelstudio, argilla, csv, tsv;" in capsys.readouterr().err
+    (tmp_path / "b.jsonl").write_text('{"body": "Ada left."}\n')
+    assert main(["predict", str(tmp_path / "one"), str(tmp_path / "b.jsonl")]) == 1
+    assert "(found: body); --text-column names its columns; --errors FILE" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path / "one"), str(tmp_path / "a.jsonl"), "--format", "html"]) == 0
+    assert capsys.readouterr().out.count("<mark") == 2
     out = tmp_path / "o.csv"
     assert main(["predict", str(tmp_path / "several"), str(tmp_path / "a.jsonl"), "--out", str(out), "--quiet"]) == 0
     cells = [row["label"] for row in read(out) if row["label"]]

@@ -257,6 +257,8 @@ def test_a_sentence_without_labels_has_no_gold_on_the_labelling_page(tmp_path, c
     file.write_text(rows(*PARTLY))
     texts = read_to_label(file, "auto", DEFAULT_OPTIONS)
     assert [text.gold is None for text in texts] == [False, True, False, True]
+    file.write_text('{"text": "Ada left.", "label": "travel"}\n')  # a topic, as beside the texts of a table
+    assert [text.gold for text in read_to_label(file, "auto", DEFAULT_OPTIONS)] == [None]
     assert "context" not in capsys.readouterr().err
     with pytest.raises(ValueError, match="--train needs labelled sentences"):
         SPANS.examples(file, DEFAULT_OPTIONS)

@@ -16,6 +16,7 @@ from boustro.apps.export import check
 from boustro.apps.export.check import Agreement, agreement
 from boustro.apps.export.command import ExportOptions
 from boustro.apps.export.folder import export_folder, open_exact, write_export_card
+from boustro.apps.export.onnx import CONVERSIONS
 from boustro.apps.live.stream import Live
 from boustro.apps.runtime import load
 from boustro.apps.runtime.parts import GRAPHS, Graph, GraphHead
@@ -85,6 +86,16 @@ def test_fewer_bits_are_smaller_and_nearly_the_same(precision, exported, tagger_
     assert own.evaluate(DATA).f1 > 80
     alone = np.concatenate([scores_of(own, [text]) for text in TEXTS if text])
     np.testing.assert_allclose(scores_of(own, TEXTS), alone, atol=1e-4)  # whatever stands beside a text
+
+
+def test_weights_beyond_float16_stay_in_float32():
+    weights = {"large": np.full(2048, 1e5, np.float32), "small": np.full(2048, 2.0, np.float32)}
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    model = onnx.helper.make_model(onnx.helper.make_graph([], "weights", [], [], tensors))
+    CONVERSIONS["float16"](model)
+    kept = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    assert {name: array.dtype.name for name, array in kept.items()} == {"large": "float32", "small.half": "float16"}
+    assert (kept["large"] == weights["large"]).all()
 
 
 def beside(head, scores, lengths, candidates):

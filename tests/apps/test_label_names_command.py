@@ -10,6 +10,7 @@ import pytest
 from boustro import Classifier, Tagger
 from boustro.apps.batch.models import OpenedModel
 from boustro.apps.cli.main import main
+from boustro.store import write_manifest
 
 WRITTEN = "delivery,payment,praise: thanks or a compliment"
 TEXTS = [
@@ -117,6 +118,9 @@ def test_options_that_types_do_not_read_are_refused(options, said, tmp_path, cap
     (tmp_path / "text").write_text(TEXT, "utf-8")
     assert main(["predict", "--types", "city", str(tmp_path / "text"), *options]) == 2
     assert said in capsys.readouterr().err
+    write_manifest(tmp_path, "tagger")
+    assert main(["predict", str(tmp_path), "--types", "city", str(tmp_path / "text")]) == 2
+    assert f"predict with --types is without a model, and {tmp_path} is one; remove one" in capsys.readouterr().err
 
 
 def test_redact_masks_names_of_given_types(tmp_path, capsys):

@@ -98,6 +98,9 @@ def test_labels_in_a_cell_are_a_list(file):
     path = file("a.csv", 'text,label\nHi,"[""Food, drink"", ""late""]"\nHo,[]\nHu,"[a, b]"\n')
     texts = read_texts(path)
     assert [text.labels or text.label for text in texts] == [("Food, drink", "late"), None, "[a, b]"]
+    written = pd.DataFrame({"text": ["Hi", "Ho"], "label": [["Food, drink", "it's"], [1, 2]]}).to_csv(index=False)
+    first, second = read_texts(file("b.csv", written))
+    assert first.labels == ("Food, drink", "it's") and [label.value for label in second.labels] == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from boustro import Classifier
+from boustro import Classifier, Tagger
 from boustro.heads.centroid_pool import FEWEST_TEXTS, NAME_COUNT, TEMPERATURE, unit_rows
 from boustro.heads.options import CentroidPoolOptions
 from boustro.heads.registry import make_head
@@ -348,6 +348,8 @@ def test_a_comma_in_a_description_makes_no_label():
             parse_labels([given])
     with pytest.raises(ValueError, match="--labels 'a: x' --labels 'b: y, z' --labels 'c: w', in Python"):
         parse_labels(["a: x,b: y, z,c: w"])
+    with pytest.raises(ValueError, match=r"types .* give each alone: --types 'a: x' --types b, in Python"):
+        Tagger.from_labels("a: x,b")
 
 
 def test_commas_in_one_of_several_values_are_said():

@@ -6,13 +6,14 @@ import os
 import zipfile
 
 import datasets
+import numpy as np
 import openpyxl
 import pandas
 import pyarrow
 import pytest
 from pyarrow import feather
 
-from boustro.given import are_inputs, are_texts, as_list
+from boustro.given import are_inputs, are_texts, as_list, plain_labels
 from boustro.tasks.data import read_data
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import read_texts
@@ -98,6 +99,12 @@ def test_columns_of_arrow_are_texts_and_their_labels():
     labels = pyarrow.chunked_array([["a"], ["b"]]).dictionary_encode()
     assert are_texts(texts[:1]) and not are_texts(texts) and are_inputs(texts, labels, False)
     assert (as_list(texts, "texts"), as_list(labels, "labels")) == (["Ada left.", None], ["a", "b"])
+    of_polars = type("Series", (), {"to_list": lambda self: [["a", "b"], []]})()  # its items are columns too
+    of_pandas = pandas.Series([np.array(["a", "b"]), np.array([])])
+    assert plain_labels([[1, 0], [0, 1]]) == [[1, 0], [0, 1]]  # tags of words, which a tagger refuses by themselves
+    assert plain_labels(of_pandas) == plain_labels(of_polars) == [["a", "b"], []]
+    with pytest.raises(ValueError, match="got LazyFrame; collect it first"):
+        as_list(type("LazyFrame", (), {"collect": None, "columns": ()})(), "texts")
 
 
 def test_texts_that_arrow_holds_as_views_are_read_and_written(tmp_path):

@@ -28,6 +28,8 @@ def test_a_pair_classifier_opens_as_it_was_saved(lm, tmp_path):
     again = boustro.PairClassifier.from_pretrained(tmp_path / "pairs")
     given = [("Ada left.", "Ada left."), {"sentence1": "Ben won.", "sentence2": "Cleo sang."}, ("", "Ada left.")]
     assert again.predict(given) == task.predict(given)
+    with pytest.raises(ValueError, match="expected two texts with a tab between them"):
+        task.inputs.parse_line("Ada left.", "a:1")
     one, first = again.predict(given[0]), again.predict(given)[0]
     assert one.label == first.label and one.probabilities == pytest.approx(first.probabilities)
     assert again.predict(given[1]).label in ("same", "other")
@@ -93,6 +95,8 @@ def test_side_features_say_what_the_other_text_has():
     record = {"sentence1": "Ada left", "start1": 4, "end1": 8, "sentence2": "ada slept", "start2": 4, "end2": 9}
     wanted = [[1, 0, 0, 0], [0, 1, 0, 1], [1, 0, 0, 0], [0, 1, 0, 1]]
     np.testing.assert_array_equal(side_features([make_pair(record, "here")]), wanted)
+    with pytest.raises(ValueError, match=r"^here: no texts under .* \(found: sentence1\)$"):  # no option, at a service
+        make_pair({"sentence1": "Ada left"}, "here")
     assert side_features([]).shape == (0, PAIR_FEATURES)
     (in_second,) = side_features([make_pair(("", "Ada"), "here")])
     assert in_second.tolist() == [0, 1, 1, 0]  # a name that is missing in the other text

@@ -145,7 +145,7 @@ def test_it_learns_answers_and_their_absence(answerer):
 def test_offsets_are_exact_on_unicode(answerer):
     told = QUESTIONS[-1]["context"]
     answer = answerer.predict("Who sold the boat?", told)
-    assert told[answer.start : answer.end] == answer.text == "Ada" and answer.best[0].text == "Ada"
+    assert told[answer.start : answer.end] == answer.text == str(answer) == answer.best[0].text == "Ada"
     assert all(told[a.start : a.end] == a.text for a in answer.best) and 0 < answer.score <= 1
     assert sum(a.score for a in answer.best) <= 1.001
     none = answerer.predict({"question": "Who ate the cake?", "context": told})

@@ -26,6 +26,8 @@ TEXTS = [
 
 
 def test_a_regressor_returns_its_numbers_and_shows_their_first_digits(tiny_pair):
+    huge, tiny = (TextRegressor(tiny_pair, cache=False).fit(TEXTS, np.arange(6) * unit) for unit in (1e300, 1e-200))
+    assert np.allclose(np.divide(huge.predict(TEXTS), 1e300), np.divide(tiny.predict(TEXTS), 1e-200), atol=1e-3)
     small = np.linspace(1e-9, 6e-9, 6)
     model = TextRegressor(tiny_pair, cache=False).fit(TEXTS, small)
     found = model.predict(TEXTS)
@@ -42,7 +44,7 @@ def test_a_regressor_returns_its_numbers_and_shows_their_first_digits(tiny_pair)
 @pytest.mark.parametrize("values", [("delivery", "payment"), (0, 1), (False, True), (0.5, 1.5)])
 def test_a_label_equals_what_fit_was_given(tiny_pair, values):
     gold = [*values] * 3
-    model = Classifier(tiny_pair, head="ridge-pool", cache=False).fit(TEXTS, gold)
+    model = Classifier(tiny_pair, head="ridge-pool", cache=False).fit(iter(TEXTS), iter(gold))
     found = model.predict(TEXTS)
     said = [label.value for label in found]
     assert found == said and [*map(str, found)] == [label.label for label in found] == [str(value) for value in said]

@@ -267,7 +267,7 @@ def test_fit_evaluate_save_open_agree(files, tiny_pair):
     assert tagger.predict([]) == []
     known, unknown = tagger.predict(sentence)
     assert (known.key, known.how, len(known.ranked)) == (RIVER, "centroid", 2)
-    assert (unknown.key, unknown.how) == (None, "none")
+    assert (unknown.key, unknown.how) == (None, "none") and (str(known), str(unknown)) == (RIVER, "")
     tagger.save_pretrained(files / "senses")
     again = SenseTagger.from_pretrained(files / "senses")
     assert again.predict([sentence, sentence]) == [[known, unknown]] * 2

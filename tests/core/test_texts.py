@@ -360,7 +360,7 @@ def test_scores_are_read_from_tables_and_refused_with_their_place(lm, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("text,score\nAda left.,1.5\nIt rained.,-2\n")
     assert [s.score for s in boustro.TextRegressor.read(table)] == [1.5, -2.0]
-    for value in ("", "many", "nan", "inf"):
+    for value in ("many", "nan", "inf"):
         table.write_text(f"text,score\nAda left.,1.5\nIt rained.,{value}\n")
         with pytest.raises(ValueError, match=r"t\.csv:3: the score under 'score' is .*expected a number"):
             boustro.TextRegressor.read(table)

@@ -106,6 +106,19 @@ def test_a_missing_label_is_said_and_has_no_score(tiny_lm, missing):
     with pytest.warns(UserWarning, match=said):
         score = classifier.evaluate(texts, ["a", missing, "b"])
     assert score.num_labelled == 2
+    several = [{"text": text, "labels": labels} for text, labels in zip(texts, (["a"], missing, []), strict=True)]
+    with pytest.warns(UserWarning, match="1 text without a label under 'labels'"):
+        assert [s.labels for s in boustro.Classifier.read(several, unlabelled=True)] == [("a",), None, ()]
+    rated = [{"text": "Ada left.", "score": 1.5}, {"text": "It rained.", "score": missing}]
+    with pytest.warns(UserWarning, match=r"1 text without a score, left out; .* 2 of the given data: no score"):
+        assert [s.score for s in boustro.TextRegressor.read(rated)] == [1.5]
+    pairs = [("Ada left.", "She went.", "same"), ("It rained.", "Bo came.", missing)]
+    with pytest.warns(UserWarning, match=r"1 pair without a label, left out; .* 2 of the given data: no label"):
+        assert [pair.label for pair in boustro.PairClassifier.read(pairs)] == ["same"]
+    with pytest.raises(ValueError, match=r"pair 1 of the given data: .* label it, or remove it"):
+        boustro.PairClassifier.read(pairs[1:])
     entities = [("Ada left.", [("Ada", "PER")]), ("It rained.", missing)]
-    with pytest.warns(UserWarning, match="1 sentence without labels, read as context only"):
-        assert [s.is_labelled for s in read_data(entities, unlabelled=True)] == [True, False]
+    words = [(["Ada", "left"], ["B-PER", "O"]), (["It", "rained"], missing)]
+    for given in (entities, words):
+        with pytest.warns(UserWarning, match="1 sentence without labels, read as context only"):
+            assert [s.is_labelled for s in read_data(given, unlabelled=True)] == [True, False]

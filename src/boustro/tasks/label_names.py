@@ -58,12 +58,12 @@ TOO_FEW = "texts, which are too few to learn from: the names alone decide"
 FAR_FROM_ALL = f"{TOO_FEW}, and none={{}} (--none {{}}) leaves out what is near to no name"
 
 
-def parse_labels(given: Sequence[str]) -> dict[str, str]:
+def parse_labels(given: Sequence[str], option: str = "labels") -> dict[str, str]:
     """Return the meaning of each label of a command line: `["delivery,praise: thanks, or a compliment"]` →
     `{"delivery": "delivery", "praise": "thanks, or a compliment"}`.
 
     Of one string, commas before the first colon part names (`part_values`); of several, each is one label. Raises
-    `ValueError` where another label may begin behind the colon.
+    `ValueError` where another label may begin behind the colon; `option` is where they are given.
     """
     pairs = [part.partition(":")[::2] for part in given]
     if len(pairs) == 1:
@@ -71,19 +71,19 @@ def parse_labels(given: Sequence[str]) -> dict[str, str]:
         text, *others = ANOTHER.split(pairs[0][1])
         if others:
             parts = (*names, f"{last}:{text}", *map(str.strip, others))
-            again = f"{shlex.join(option_words({'labels': parts}))}, in Python {{{last!r}: …, …}}"
-            raise ValueError(f"labels {given[0]!r}: a comma behind a colon parts no labels; give each alone: {again}")
+            again = f"{shlex.join(option_words({option: parts}))}, in Python {{{last!r}: …, …}}"
+            raise ValueError(f"{option} {given[0]!r}: a comma behind a colon parts no labels; give each alone: {again}")
         pairs = [*((name, "") for name in names), (last, text)]
     named = ((compose(name.strip()), text.strip()) for name, text in pairs)
     means = _each_once(named, "; a name ends at its first colon")
     if "" in means:
-        raise ValueError(f"labels {', '.join(map(repr, given))}: one is empty; write such as delivery,payment")
+        raise ValueError(f"{option} {', '.join(map(repr, given))}: one is empty; write such as delivery,payment")
     return means
 
 
-def told_labels(given: Sequence[str]) -> dict[str, str]:
+def told_labels(given: Sequence[str], option: str = "labels") -> dict[str, str]:
     """Return labels as `parse_labels` does, and say on standard error which are doubtful."""
-    print_notices(doubtful_names(means := parse_labels(given)))
+    print_notices(doubtful_names(means := parse_labels(given, option)))
     return means
 
 
@@ -95,14 +95,14 @@ def doubtful_names(means: Mapping[str, str]) -> dict[str, int]:
     return {said.format("; ".join(names)): len(names) for said, names in ((CUT, cut), (WITH_COMMA, joined)) if names}
 
 
-def given_labels(given: Any) -> dict[str, str]:
+def given_labels(given: Any, option: str = "labels") -> dict[str, str]:
     """Return the meaning of each label given from Python: a dict has them, and other names say what they mean, whatever
     marks they have. A string is read as on a command line. Names that are numbers are `TypedLabel`s.
 
     Raises `ValueError` for what names no label, for a label that is given twice, and for a description that is no text.
     """
     if isinstance(given, str):
-        return parse_labels([given])
+        return parse_labels([given], option)
     described = isinstance(given, Mapping)
     pairs = [*given.items()] if described else [(label, "") for label in iterate(given, "names of labels")]
     for number, (label, text) in enumerate(pairs, start=1):

@@ -210,7 +210,7 @@ def from_types(
     """
     from boustro.encoders.spec import load_encoder
 
-    means = given_labels(labels)
+    means = given_labels(labels, "types")
     alike = {name: f"{kind_names(name)[0]} names" for name, text in means.items() if text == name}  # PER and person
     check_labels(means | alike, several=True)
     says = spoken(means)

@@ -91,13 +91,13 @@ class TextPair(Example):
         return (moved, self.marks[1]) if part == 0 else (self.marks[0], moved)
 
 
-def make_pair(record: Any, where: str) -> TextPair:
+def make_pair(record: Any, where: str, has_option: bool = False) -> TextPair:
     """Return the texts of two strings, or of a record, without label and score; `ValueError`, with the place, for
-    others."""
+    others (`texts_under`)."""
     record = as_dict(record, PAIR_KEYS[0])
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected two texts, got {shorten(record)}")
-    texts = texts_under(record, PAIR_KEYS, where)
+    texts = texts_under(record, PAIR_KEYS, where, has_option)
     first, second = placed = [whole_text(text) for text in texts.values()]
     marks: list[frozenset[int]] = []
     for number, (key, text) in enumerate(zip(texts, placed, strict=True), start=1):
@@ -117,15 +117,14 @@ def make_pair(record: Any, where: str) -> TextPair:
 
 
 def _pair(record: Any, where: str, notes: list[Note], fields: Fields) -> TextPair:
-    pair = make_pair(record, where)
+    pair = make_pair(record, where, has_option=True)
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected two texts and their {fields.parts[-1]}, got {shorten(record)}")
     if SCORE_KEY in fields.gold:
         return replace(pair, score=as_score(record.get(SCORE_KEY), where))
     label = plain_value(next((record[key] for key in fields.gold if key in record), None))
     if not is_label(label):
-        advice = "; label it, or remove it" * (label in (None, ""))
-        raise GoldFault(where, "label", fields.gold, label, f"a name, a number or a bool{advice}")
+        raise GoldFault(where, "label", fields.gold, label, "a name, a number or a bool")
     if isinstance(label, bool):  # named as JSON writes it
         return replace(pair, label=TypedLabel(label, str(label).lower()))
     return replace(pair, label=tidy_label(label, where, notes))
@@ -138,6 +137,7 @@ PAIRS = {
         fields=TASKS[task].suits,
         kind=TextPair,
         offsets=OFFSETS["pair"],
+        leaves_out=True,
     )
     for task in ("pair", "similarity")
 }
@@ -198,8 +198,11 @@ class PairInputs(RecordInputs):
 
     def parse_line(self, line: str, place: str) -> GivenRecord:
         """Return a JSON object with two texts, or two texts with a tab between them."""
-        is_object = line.lstrip().startswith("{")
-        return super().parse_line(line, place) if is_object else self.as_input(tuple(line.split("\t")), place)
+        if line.lstrip().startswith("{"):
+            return super().parse_line(line, place)
+        if line.count("\t") != 1:
+            raise ValueError(f"{place}: expected two texts with a tab between them, got {shorten(line)}")
+        return self.as_input(tuple(line.split("\t")), place)
 
 
 class PairTask(Task[Any, Result]):

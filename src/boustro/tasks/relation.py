@@ -144,7 +144,7 @@ def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note])
 
 
 read_relations = RecordReader(
-    what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS["relation"]
+    what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS["relation"], leaves_out=True
 ).read
 
 

@@ -168,6 +168,9 @@ def parse_or_advise(row: FileRow, task: Any, notes: list[Note], keep_going: bool
     except ValueError as error:
         if keep_going:
             return error
+        known = [*task.inputs.text_keys, *((key,) for key in WORD_KEYS)]
+        if isinstance(row.value, Mapping) and not any({*keys} <= row.value.keys() for keys in known):
+            error.add_note("--text-column names its columns")
         error.add_note("--errors FILE writes such rows down and goes on")
         raise
 

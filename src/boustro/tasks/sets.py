@@ -62,6 +62,7 @@ def training_sets(
     if is_frame(X) and not (y is None or is_frame(y) or isinstance(y, (str, Path, Mapping))):
         raise ValueError("X is a table; give the column of its texts, or remove y and name its columns")
     columns = named_of(reading) or named_in(X)
+    X, y = (list(given) if isinstance(given, Iterator) else given for given in (X, y))
     if y is not None and not are_inputs(X, y, task.in_documents):
         if dev is not None:
             raise ValueError("X has its labels already, so y is not read; remove it, or give dev alone")

@@ -27,10 +27,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from boustro.apps.batch.job import AnsweredRows
 from boustro.apps.batch.models import Opened, OpenedFolder
 from boustro.errors import lacks_memory, reason
-from boustro.given import refuse_half_characters
+from boustro.given import as_list, refuse_half_characters
 from boustro.output import as_json
 from boustro.store import ModelPlace
 from boustro.tasks import TOOL_FORMATS
@@ -105,7 +107,7 @@ class Labeller:
         """
         notes, shown, problems = list[Note](), [], []
         form, task, how = self.shown.form, self.opened.task, (self.keep_going, self.shown.as_values)
-        is_silent = (form.repeats or form.shown == "text") and self.model.empty_answer() is not None
+        is_silent = (form.repeats or form.shown in ("text", "html")) and self.model.empty_answer() is not None
         counted = (row.fields or self.shown.as_values or is_silent for row in rows if row.is_empty)
         self.noted[TEXTLESS] += sum(map(bool, counted))
         given = [None if is_silent and row.is_empty else parse_or_advise(row, task, notes, *how) for row in rows]
@@ -302,7 +304,8 @@ class Predictor:
 
         Raises `ValueError`, with the number of the row, for what is no input.
         """
-        lists = {str(name): _as_list(columns[name]) for name in columns}
+        named = getattr(columns, "column_names", getattr(columns, "columns", columns))  # of Arrow, of frames, of a dict
+        lists = {str(name): _as_list(columns[name], name) for name in named}
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
         inputs = [self._parse(row, f"row {number}") for number, row in enumerate(rows, start=1)]
         found = map(self.model.to_record, self.model.answer_checked([given for given in inputs if given is not None]))
@@ -324,7 +327,7 @@ class Predictor:
         return self.model.inputs.parse_value(value, place)
 
 
-def _as_list(values: Any) -> list[Any]:
+def _as_list(values: Any, name: Any) -> list[Any]:
     """Return the values of a column as Python has them: arrays and what is in them become lists."""
-    given = values.tolist() if hasattr(values, "tolist") else list(values)
+    given = values.tolist() if isinstance(values, np.ndarray) else as_list(values, f"the column {name} as a list")
     return [value.tolist() if hasattr(value, "tolist") else value for value in given]

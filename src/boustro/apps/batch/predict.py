@@ -109,7 +109,7 @@ def form_of(kind: Any, out: Path | None, named: str | None, explain: bool) -> Fi
             raise OptionError(f"--format {shown}: a file {ending} has a form of its own; remove --format")
         return at
     if shown not in (*kind.formats, "csv", "tsv"):
-        raise OptionError(f"--format {shown}: a {kind.__name__} has {', '.join(kind.formats)}")
+        raise OptionError(f"--format {shown}: a {kind.__name__} has {', '.join((*kind.formats, 'csv', 'tsv'))}")
     return at if at is not None and at.shown == shown else FORMS[shown]
 
 

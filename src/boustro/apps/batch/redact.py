@@ -194,7 +194,7 @@ def _opened(
     if asked.types:
         from boustro.tasks.label_names import told_labels
 
-        opened = OpenedModel(Tagger.from_labels(told_labels(asked.types)))
+        opened = OpenedModel(Tagger.from_labels(told_labels(asked.types, "types")))
     kept = tuple(opened.kept_columns.get("text_column", ()))
     given = [GivenFile(file, number, asked.text_column, kept, shown) for number, file in enumerate(files)]
     for file in given:

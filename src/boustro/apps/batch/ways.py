@@ -24,6 +24,7 @@ from boustro.apps.batch.command import OutputOptions, PredictOptions
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.options import OptionError, command_line, option_name
 from boustro.output import RunOptions, as_json, only_errors, print_notices
+from boustro.store import Artefact
 from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.base import Task
 from boustro.tasks.forms import FORMS
@@ -82,8 +83,10 @@ class Prediction:
     def sources(self) -> list[DataFile]:
         """The files; `OptionError` for a folder of files."""
         if self.directories:
-            named = f"predict {WAYS[self.way].said}"
-            raise OptionError(f"{named} is not for a folder of files, such as {self.directories[0]}; name files")
+            named, first = f"predict {WAYS[self.way].said}", self.directories[0]
+            if self.folder is None and Artefact(first).kind is not None:
+                raise OptionError(f"{named} is without a model, and {first} is one; remove one of them")
+            raise OptionError(f"{named} is not for a folder of files, such as {first}; name files")
         sources = [DataFile(file, keeps=len(self.files) == 1) for file in self.files]
         for source in sources:
             source.check()
@@ -150,7 +153,7 @@ def _by_types(given: Prediction) -> OpenedModel:
     from boustro.tasks.tagger import Tagger
 
     with only_errors(given.how.quiet):
-        return _made(given, Tagger.from_labels(told_labels(given.answers.types), device=given.how.device))
+        return _made(given, Tagger.from_labels(told_labels(given.answers.types, "types"), device=given.how.device))
 
 
 def _made(given: Prediction, model: Task[Any, Any]) -> OpenedModel:

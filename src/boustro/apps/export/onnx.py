@@ -23,6 +23,7 @@ LARGE_WEIGHTS = 1 << 30
 """Bytes of weights from which on they stand in a file beside the graph; a message of protocol buffers has 2 GiB."""
 SMALL_ARRAY = 1 << 10
 """Values of an array that is left as it is."""
+HALF_MAX = np.finfo(np.float16).max
 LEAST_DIVISOR = 1e-8
 """Instead of 0, so that there is no 0 / 0."""
 
@@ -84,13 +85,13 @@ def _strip(model: Any) -> None:
 
 
 def _halve(model: Any) -> None:
-    """Weights in float16, which a `Cast` makes float32 when the graph is opened."""
+    """Weights in float16 where that can hold them, which a `Cast` makes float32 when the graph is opened."""
     from onnx import TensorProto, helper, numpy_helper
 
     casts = []
     for tensor in list(model.graph.initializer):
         array = numpy_helper.to_array(tensor)
-        if array.dtype != np.float32 or array.size < SMALL_ARRAY:
+        if array.dtype != np.float32 or array.size < SMALL_ARRAY or np.abs(array).max() > HALF_MAX:
             continue
         name = tensor.name
         tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float16), f"{name}.half"))

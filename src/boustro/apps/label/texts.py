@@ -30,7 +30,7 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, SHOWN_COLUMN, DataOption
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED
 from boustro.tasks.data.schemes import WHOLE_WORDS, gold_entities
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
-from boustro.tasks.data.texts import read_texts, whole_text
+from boustro.tasks.data.texts import is_label, read_texts, whole_text
 from boustro.text import files
 from boustro.text.separated import cell_text
 from boustro.text.tables import TableRow
@@ -93,7 +93,7 @@ def read_to_label(path: Path, form: TextForm, options: DataOptions, sentences: b
     """
     kind, records, others = _open(path, form, options)
     keys = {*TAG_KEYS, *SPAN_KEYS} if options.tag_column is None else {str(options.tag_column)}
-    labelled = kind == "json" and bool(records) and all(isinstance(r, dict) and keys & r.keys() for _, r in records)
+    labelled = kind == "json" and bool(records) and all(_has_gold(record, keys, options) for _, record in records)
     if kind == "conll" or labelled:
         given = {} if sentences else {where: _text_of(record, options) for where, record in records}
         texts = _labelled(path, options, given)
@@ -223,6 +223,12 @@ def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row whose text may be empty, or look like a number; an empty label is none."""
     cells = {key: cell_text(record[key]) for key in TEXT_KEYS if key in record}
     return {key: value for key, value in {**record, **cells}.items() if key != "label" or value not in (None, "")}
+
+
+def _has_gold(record: Any, keys: set[str], options: DataOptions) -> bool:
+    """Return whether it has entities or tags under one of these keys, and not the topic of its text."""
+    found = [record[key] for key in keys & record.keys()] if isinstance(record, dict) else []
+    return any(options.tag_column is not None or not is_label(value) for value in found)
 
 
 def _some(texts: list[TextToLabel], path: Path) -> list[TextToLabel]:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from boustro.choose import lazy
 from boustro.errors import count_of
-from boustro.given import as_list, is_data_frame
+from boustro.given import as_list, is_data_frame, is_missing
 from boustro.options import command_line
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import (
@@ -203,7 +203,7 @@ def _is_a_table(file: DataFile) -> str:
         f"{path}: a table with the columns {', '.join(filter(None, table.keys))}, and no words with tags, one a line"
     )
     named = say_columns(str(path), texts, label or "LABEL").removeprefix("; ")
-    return f"{shown}; if each row is a text with its label, {named}" if named else shown
+    return f"{shown}; if each row is a text with its label, it is for a classifier; {named}" if named else shown
 
 
 def _is_running_text(file: DataFile) -> bool:
@@ -243,14 +243,19 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
         return _of_table("read_dataset", data, options=options)
     if isinstance(data, Mapping):
         raise ValueError(f"the given data is a dict of {', '.join(map(str, data))}; give one of them")
-    from boustro.tasks.data.records import is_marked_text, is_text_pair
+    from boustro.tasks.data.records import UNLABELLED, is_marked_text, is_text_pair
 
     name, items = "the given data", as_list(data, "a file, a data set's name, or labelled sentences")
     if items and all(isinstance(item, Mapping) or is_text_pair(item) or is_marked_text(item) for item in items):
         return read_records(enumerate(items, start=1), name, "records", options, in_memory=True)
     fallback = "labels" if items and all(isinstance(item, Sentence) for item in items) else None  # read before
     sentences = [_sentence(item, n) for n, item in enumerate(items, start=1)]
-    return RawData(name=name, form="lists", sentences=sentences, fallback=fallback)
+    notes = [
+        Note(UNLABELLED, f"sentence {number} of {name}", "no labels")
+        for number, (item, sentence) in enumerate(zip(items, sentences, strict=True), start=1)
+        if item is not sentence and not sentence.is_labelled
+    ]
+    return RawData(name=name, form="lists", sentences=sentences, notes=notes, fallback=fallback)
 
 
 def _of_table(reader: str, data: Any, **how: Any) -> RawData:
@@ -297,6 +302,8 @@ def _sentence(item: Any, number: int) -> Sentence:
     if isinstance(item, Sentence):
         return item
     if isinstance(item, (list, tuple)) and len(item) == 2 and not any(isinstance(part, str) for part in item):
+        if is_missing(item[1]):
+            return Sentence(tuple(as_list(item[0], f"words of sentence {number}")))
         words, tags = (tuple(as_list(part, f"words and tags of sentence {number}")) for part in item)
         return Sentence(words, tags)
     expected = "expected a text and its entities, words and tags as two lists, a dict or a Sentence"

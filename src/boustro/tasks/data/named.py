@@ -112,6 +112,7 @@ class RecordReader(Generic[T]):
         has_columns: Whether options may name the columns of texts and labels, and the separator of a table, and tuples
             from Python are read.
         nothing: The message of data without an example.
+        leaves_out: Whether a record whose label or score is missing is noted, and no example.
     """
 
     what: str
@@ -124,6 +125,7 @@ class RecordReader(Generic[T]):
     rows: Callable[[Any, str, DataOptions, list[Note]], Named] = rows_of
     has_columns: bool = True
     nothing: str = ""
+    leaves_out: bool = False
 
     def read(self, data: Any, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None) -> list[T]:
         """Read labelled examples; what is noticed, and the fields that are left, go to `notes`.
@@ -141,21 +143,32 @@ class RecordReader(Generic[T]):
         if self.fields.keys:
             known = {*self.fields.keys, *chosen}
             note_unread(((place, unread_fields(r, known)) for place, r in named if isinstance(r, Mapping)), notes)
-        examples = [
-            record if isinstance(record, self.kind) else self._made(record, where, notes, options)
+        missing: list[GoldFault] = []
+        made = [
+            record if isinstance(record, self.kind) else self._made(record, where, notes, options, missing)
             for where, record in named
         ]
+        examples = [example for example in made if example is not None]
+        if missing and not examples:
+            raise ValueError(str(missing[0]))
         if not examples:
             raise ValueError(f"{name_of(data)}: {self.nothing or f'no labelled {self.what}'}")
         return examples
 
-    def _made(self, record: Any, where: str, notes: list[Note], options: DataOptions) -> T:
-        """Return an example; its faults are said under the name that its column has."""
+    def _made(
+        self, record: Any, where: str, notes: list[Note], options: DataOptions, missing: list[GoldFault]
+    ) -> T | None:
+        """Return an example, or `None` for one of the `missing`; its faults are said under the name that its column
+        has."""
         try:
             return self.make(record, where, notes)
         except GoldFault as fault:
             said = fault if options.label_column is None else fault.under(options.label_column)
-            raise ValueError(str(said)) from None
+            if not self.leaves_out or not said.is_missing:
+                raise ValueError(str(said)) from None
+            notes.append(Note(f"{self.what}s without a {said.parts[1]}, left out", where, f"no {said.parts[1]}"))
+            missing.append(said)
+            return None
 
     def check(self, data: Any, options: DataOptions) -> None:
         """`OptionError` for options that these data do not have."""
@@ -182,14 +195,17 @@ class RecordReader(Generic[T]):
         return self.offsets.convert_all(renamed, notes) if self.offsets else renamed
 
 
-def texts_under(record: Mapping[str, Any], texts: Sequence[tuple[str, ...]], where: str) -> dict[str, str]:
+def texts_under(
+    record: Mapping[str, Any], texts: Sequence[tuple[str, ...]], where: str, has_option: bool = True
+) -> dict[str, str]:
     """Return the texts of a record by their keys, the first of these rows of keys that it has.
 
-    Raises `ValueError`, with the place, where a record has none of them, and for what is no text.
+    Raises `ValueError`, with the place, where a record has none of them, and for what is no text; `has_option` says
+    whether the keys may be named.
     """
     if (keys := next((keys for keys in texts if all(key in record for key in keys)), None)) is None:
-        advice = f"name {'it' if len(texts[0]) == 1 else 'them'} with --text-column"
-        raise ValueError(f"{where}: no {_say_keys(texts)} ({say_found(record)}); {advice}")
+        advice = f"; name {'it' if len(texts[0]) == 1 else 'them'} with --text-column" * has_option
+        raise ValueError(f"{where}: no {_say_keys(texts)} ({say_found(record)}){advice}")
     return {key: as_text(record[key], f"{where}: {key if len(keys) > 1 else 'the text'}") for key in keys}
 
 

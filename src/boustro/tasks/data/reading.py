@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from boustro.errors import count_of, shorten
-from boustro.given import refuse_half_characters, tidy_words
+from boustro.given import is_missing, refuse_half_characters, tidy_words
 from boustro.options import Given, OptionError, Share, Where, check_options
 from boustro.store import fingerprint
 from boustro.tasks.data.schemes import (
@@ -191,7 +191,14 @@ class GoldFault(ValueError):
     def __init__(self, where: str, what: str, columns: Iterable[str], value: Any, expected: str) -> None:
         self.parts = where, what, value, expected
         names = " or ".join(map(repr, columns))
-        super().__init__(f"{where}: the {what} under {names} is {shorten(value)}; expected {expected}")
+        advice = f"; {'label it' if what == 'label' else 'give it one'}, or remove it" * self.is_missing
+        super().__init__(f"{where}: the {what} under {names} is {shorten(value)}; expected {expected}{advice}")
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether nothing stands there."""
+        value = self.parts[2]
+        return is_missing(value) or (isinstance(value, str) and not value.strip())
 
     def under(self, column: str) -> "GoldFault":
         """Return the same fault of a column of another name."""

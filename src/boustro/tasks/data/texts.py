@@ -11,6 +11,7 @@
 A text becomes one `Sentence` with all its words, whatever the number of its sentences, and its `label` or `labels`.
 """
 
+import ast
 import contextlib
 import json
 import math
@@ -63,7 +64,8 @@ def read_texts(
     texts = replace(reader, make=made).read(data, options, notes)
     labelless = [text.where for text in texts if not text.is_labelled]
     if notes is not None:
-        notes += [Note(LABELLESS_TEXTS.format(options.label_column or LABEL_KEY), w, "no label") for w in labelless]
+        key = LABELS_KEY if any(text.labels is not None for text in texts) else LABEL_KEY
+        notes += [Note(LABELLESS_TEXTS.format(options.label_column or key), where, "no label") for where in labelless]
     if texts and options.unlabelled is True and len(labelless) == len(texts):
         raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
     return texts
@@ -206,14 +208,13 @@ def _with_labels(
     )
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
-    nothing = is_missing(label) or (isinstance(label, str) and not label.strip())
-    if nothing and LABELS_KEY not in record and unlabelled:
+    nothing = all(is_missing(value) or (isinstance(value, str) and not value.strip()) for value in (label, several))
+    if nothing and unlabelled:
         return sentence if unlabelled is True else replace(sentence, label="")
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
     if not is_label(label):
-        advice = "; label it, or remove it" if nothing else ""
-        raise GoldFault(where, "label", (LABEL_KEY,), label, f"a name or a number{advice}")
+        raise GoldFault(where, "label", (LABEL_KEY,), label, "a name or a number")
     return replace(sentence, label=tidy_label(label, where, notes))
 
 
@@ -224,17 +225,19 @@ TEXTS = {
         fields=TASKS[task].suits,
         annotated=TASKS[task].annotated,
         survey=survey,
+        leaves_out=task == "regress",
     )
     for task, survey in (("classify", _survey), ("regress", RecordReader.survey))
 }
 
 
 def label_list(value: Any) -> Any:
-    """Return the labels of a cell of a table, which has several as JSON: `["Food, drink", "late"]`; else the value."""
+    """Return the labels of a cell of a table, which has several as JSON, `["Food, drink", "late"]`, or as pandas writes
+    a list, `['Food, drink', 'late']`; else the value."""
     if isinstance(value, str) and value.lstrip()[:1] == "[":
-        with contextlib.suppress(ValueError, RecursionError):
-            labels = json.loads(value)
-            return labels if all(isinstance(label, str) for label in labels) else value
+        for parse in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                return labels if are_labels(labels := parse(value.strip())) else value
     return value
 
 

@@ -65,14 +65,14 @@ class ScoreLabelling(Labelling):
     @classmethod
     def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "ScoreLabelling":
         """`ValueError` where all scores are equal."""
-        scores = _scores(examples)
-        if not scores.std() > 0:
+        mean, deviation = _moments(examples)
+        if not deviation > 0:
             raise ValueError(f"{data_name(examples)}: all scores are equal, so there is nothing to learn")
-        return cls(cls.scheme_name, ("score",), float(scores.mean()), float(scores.std()))
+        return cls(cls.scheme_name, ("score",), mean, deviation)
 
     def of_part(self, examples: Sequence[Any]) -> Self:
-        part, scores = copy.copy(self), _scores(examples)
-        part.mean, part.deviation = float(scores.mean()), float(scores.std()) or self.deviation
+        part, (mean, deviation) = copy.copy(self), _moments(examples)
+        part.mean, part.deviation = mean, deviation or self.deviation
         return part
 
     @property
@@ -103,3 +103,11 @@ class ScoreLabelling(Labelling):
 
 def _scores(examples: Sequence[Any]) -> np.ndarray:
     return np.array([example.score for example in examples], np.float64)
+
+
+def _moments(examples: Sequence[Any]) -> tuple[float, float]:
+    """Return mean and standard deviation of the scores, whose squares may pass the range of a float."""
+    scores = _scores(examples)
+    power = int(np.frexp(np.abs(scores).max())[1])
+    scores = np.ldexp(scores, -power)  # a power of two changes no digit
+    return float(np.ldexp(scores.mean(), power)), float(np.ldexp(scores.std(), power))

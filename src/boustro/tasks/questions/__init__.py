@@ -26,13 +26,19 @@ GivenQuestion = tuple[str, str] | Mapping[str, Any] | Question
 
 @dataclass(frozen=True, slots=True)
 class SpanAnswer:
-    """`context[start:end]`, its probability, and the best spans in order; "" at 0 where there is no answer."""
+    """`context[start:end]`, its probability, and the best spans in order; "" at 0 where there is no answer.
+
+    As a text it is that of the context.
+    """
 
     text: str
     start: int
     end: int
     score: float
     best: tuple["SpanAnswer", ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
 
     def to_dict(self) -> dict[str, Any]:
         """Return its own fields, without the other spans, as JSON can hold them."""

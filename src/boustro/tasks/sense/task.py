@@ -28,7 +28,7 @@ class Sense:
     """The answer for one target.
 
     `how` says where the key is from: the nearest centroid, or WordNet's first sense; for "none" there is no key.
-    `ranked` are the senses that were compared, with their scores, the best first.
+    `ranked` are the senses that were compared, with their scores, the best first. As a text it is the key.
     """
 
     target: Target
@@ -41,6 +41,9 @@ class Sense:
         """Return the answer for an example with a target."""
         assert example.target is not None and isinstance(answer, SenseAnswer)
         return cls(example.target, next(iter(answer.tags), None), answer.how, answer.ranked)
+
+    def __str__(self) -> str:
+        return self.key or ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON can hold them."""
