@@ -177,7 +177,7 @@ def _separated_head(path: Path, source: LineSource, delimiter: str | None) -> Ta
     """Return the columns of a file by its first lines, or by all where these do not show them."""
 
     def first() -> Iterator[EndedLine]:
-        return read_ended(path, [], keep_going=True, source=source.first(LOOKED_AT))
+        return read_ended(path, [], source=source.first(LOOKED_AT))
 
     try:
         dialect = Separated(path, [], delimiter, first()).dialect
@@ -258,7 +258,7 @@ def _separated_records(
 
 
 def _lines_of(rows: "Rows") -> Iterator[EndedLine]:
-    return read_ended(rows.path, rows.notes, keep_going=True, source=rows.source)
+    return read_ended(rows.path, rows.notes, source=rows.source)
 
 
 def _too_many(rows: "Rows", where: str, line: int, number: int, advice: str) -> str:

@@ -116,18 +116,18 @@ class WrittenFile:
         """Whether it is JSON that is not read by lines."""
         if self.form != "json" or file_ending(self.file.path) == JSON:
             return self.form == "json"
-        lines = read_ended(self.file.path, None, keep_going=True, source=self.file.source)
+        lines = read_ended(self.file.path, None, source=self.file.source)
         return is_whole(self.file.path, next((said for line in lines if (said := line.line.strip())), ""))
 
     def _lines(self) -> Iterator[FileRow]:
         self.file.open(self.form).refuse_words()
-        for line in read_ended(self.file.path, self.notes, keep_going=True, source=self.file.source):
+        for line in read_ended(self.file.path, self.notes, source=self.file.source):
             before, value = BYTE_ORDER_MARK * line.has_mark, line.line.removeprefix(BYTE_ORDER_MARK)
             place = f"{self.file.path}:{line.number}"
             yield FileRow(place, value, True, line.problem, before=before, spelled=line.line, after=line.end)
 
     def _json_lines(self) -> Iterator[FileRow]:
-        for line in read_ended(self.file.path, None, keep_going=True, source=self.file.source):
+        for line in read_ended(self.file.path, None, source=self.file.source):
             place, problem, values = f"{self.file.path}:{line.number}", line.problem, []
             if line.line.strip():
                 try:
