@@ -161,9 +161,8 @@ class WrittenFile:
     def _records(self) -> Iterator[FileRow]:
         """Rows of a CSV file or a workbook."""
         self._table, self._left_out = self.file.open(self.form, notes=self.notes), []
-        for place, record in self._table.records:
-            row = FileRow(place, None if record.problem else record, problem=record.problem)
-            if record.problem and self.form == "sheet":
+        for row in filter(None, self._table.items()):
+            if row.problem and self.form == "sheet":
                 self._left_out.append(_number(row))
             yield row
 

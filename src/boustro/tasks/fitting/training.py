@@ -172,7 +172,6 @@ class BegunTraining:
     """State of a training before the head is trained."""
 
     given: Examples
-    train: Sequence[Any]
     fitted: Fitted
     seed: int
     encode_seconds: float
@@ -191,7 +190,7 @@ def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[BegunTr
     labelling = _learn_labels(plan, [*train, *given.weak])
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     fitted = Fitted(plan, labelling, new_head(plan, labelling, train, data.inputs.side_width))
-    return BegunTraining(given, train, fitted, seed, time.monotonic() - started, notices), data
+    return BegunTraining(given, fitted, seed, time.monotonic() - started, notices), data
 
 
 def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
@@ -209,7 +208,7 @@ def _record(
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Make the record of a training; `extra` are its scores and what else was found."""
-    given, train, plan, labelling = begun.given, begun.train, begun.fitted.plan, begun.fitted.labelling
+    given, train, plan, labelling = begun.given, begun.given.labelled, begun.fitted.plan, begun.fitted.labelling
     encoder = plan.reader.encoder(cached=True)
     return {
         "seed": begun.seed,
