@@ -135,7 +135,12 @@ def sweep(target: Path) -> None:
         return
     for path in target.parent.iterdir():
         if path.name.endswith((".staging", ".retired")) and _name_of(path) == target.name:
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+            discard(path)
+
+
+def discard(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 
 from boustro.errors import lacks_memory, reason
 from boustro.locks import (
+    discard,
     disk_errors,
     lock,
     lock_for_run,
@@ -57,28 +58,34 @@ def hash_file(path: Path) -> str:
 
 
 def write_file(path: str | Path, data: str | bytes) -> Path:
-    """Write one file atomically: a staging file beside it, fsync, rename, fsync of the folder.
-
-    A path that is not a regular file (`/dev/stdout`, a pipe) is written to directly.
-    """
+    """Write one file atomically (`staged`); directly to a path that is no regular file (`/dev/stdout`, a pipe)."""
     path, content = Path(path), data.encode() if isinstance(data, str) else data
     if path.exists() and not path.is_file() and not path.is_dir():
         with disk_errors(path):
             path.write_bytes(content)
         return path
-    with lock(path):
-        target = real_path(path)
-        sweep(target)
-        staging = staging_path(target)
-        try:
-            with disk_errors(path):
-                staging.write_bytes(content)
-                sync(staging)
-                staging.replace(target)
-                sync(target.parent)
-        finally:
-            staging.unlink(missing_ok=True)
+    with lock(path), disk_errors(path), staged(real_path(path)) as staging:
+        staging.write_bytes(content)
     return path
+
+
+@contextlib.contextmanager
+def staged(target: Path) -> Iterator[Path]:
+    """Yield a staging name, under which the block writes a file, or files of a folder that is there already; each then
+    gets its own name by one rename. The caller holds the lock of `target`."""
+    sweep(target)
+    staging = staging_path(target)
+    try:
+        yield staging
+        for path in sorted(staging.rglob("*")) if staging.is_dir() else [staging]:
+            if path.is_file():
+                sync(path)
+                named = target / path.relative_to(staging)
+                named.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(named)
+        sync(target.resolve().parent)
+    finally:
+        discard(staging)
 
 
 def check_file(path: str | Path) -> None:

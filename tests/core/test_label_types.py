@@ -1,9 +1,12 @@
 """Entities by what their types are called: `Tagger.from_labels`, `predict --types` and `redact --types`."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from boustro import Tagger, load
+from boustro.encoders.transformer import TransformerEncoder
 from boustro.heads.factored import kind_names
 from boustro.store import Artefact
 from boustro.tasks.label_types import DescribedStates, Nouns
@@ -69,6 +72,19 @@ def test_few_labels_never_harm_what_types_are_called():
     assert model.predict(text) == Tagger.from_labels(["city", "politician"]).predict(text)
     asked = Tagger(head="ridge").fit(list(labelled), list(labelled.values()))
     assert "types_by_name" not in asked.record
+
+
+def test_names_are_judged_on_what_the_training_has_read(monkeypatch):
+    read, encode = Counter(), TransformerEncoder.read
+
+    def counted(encoder, sentences):
+        sentences = list(sentences)
+        read[encoder.spec] += len(sentences)
+        return encode(encoder, sentences)
+
+    monkeypatch.setattr(TransformerEncoder, "read", counted)
+    model = Tagger(cache=False).fit([TEXT, "It rained."], [[("Jonas Brandt", "politician"), ("Lisbon", "city")], []])
+    assert "types_by_name" in model.record and read["starter-lm"] == 2 * 2  # to choose a head, and to train it
 
 
 @pytest.mark.parametrize("names", [["T1", "class_b"], ["MISC"]])

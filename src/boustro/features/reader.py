@@ -72,12 +72,12 @@ def weights_of(identity: Mapping[str, Any]) -> list[Any]:
     return [(part["weights"], part["vocabulary"], part.get("direction"), part.get("scales")) for part in parts]
 
 
-def refuse_other_weights(encoder: Encoder, spec: str, weights: list[Any] | None, trained: str) -> None:
-    """`ValueError` where the LMs at a spec are not these `weights_of`; `None` is any. `trained` ends its sentence."""
+def refuse_other_weights(encoder: Encoder, spec: str, weights: list[Any] | None) -> None:
+    """`ValueError` where the LMs at a spec are not these `weights_of`; `None` is any."""
     if weights is not None and weights != weights_of(encoder.identity().to_dict()):
         shipped = " (the pair of the package changes between versions)" if is_shipped(spec) else ""
         raise ValueError(
-            f"the model at {spec!r} is not the one that {trained}{shipped}; "
+            f"the model at {spec!r} is not the one that this head was trained on{shipped}; "
             "name the right one with --encoder, or train again"
         )
 
@@ -131,7 +131,6 @@ class Reader:
         reads: What is read of a folder of sentence-transformers (`encoders.sentences`).
         cache: Whether features are kept on disk, or the folder.
         device: See `boustro.load_encoder`.
-        trained: The end of "the model is not the one that …".
         memory: The mean vectors of words, by which they are read too, or `None`.
         weights: The only LMs that may be read with, as `weights_of` has them; `None` is any.
         given_states: The states of a causal LM will be given (`encoders.outside`), so that its weights are not loaded.
@@ -145,7 +144,6 @@ class Reader:
     reads: Reads = "words"
     cache: bool | str | Path = True
     device: str | None = None
-    trained: str = "this head was trained on"
     memory: "WordMeans | None" = None
     weights: list[Any] | None = None
     given_states: bool = False
@@ -169,7 +167,7 @@ class Reader:
             from boustro.encoders.extended import with_mentions, with_spelling
 
             lms = opened[cached]
-            refuse_other_weights(lms, self.spec, self.weights, self.trained)
+            refuse_other_weights(lms, self.spec, self.weights)
             self._tell_other_precision(lms)
             read = with_mentions(lms, self.widening.mentions, self.reading.context, self.memory)
             wide[cached] = with_spelling(read, self.widening.spelling)

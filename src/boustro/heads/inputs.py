@@ -95,8 +95,7 @@ class HeadInputs:
 
     def select(self, examples: np.ndarray) -> "HeadInputs":
         """Return the examples with these numbers, as examples 0, 1, … over the same features."""
-        side = None if self.side is None else self.side[sentence_rows(self._own_starts, examples)[0]]
-        return HeadInputs(self.streams, self.lengths, self.parts[examples], side)
+        return HeadInputs(self.streams, self.lengths, self.parts[examples], self.arrays(examples)[2])
 
     def keep(self, examples: np.ndarray) -> "HeadInputs":
         """Return the inputs of some examples, with a copy of the features of their sentences alone."""

@@ -173,7 +173,7 @@ TASKS = {
         reads="CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub",
         takes="a text, or a list of words",
         annotated="entities",
-        load=lazy(f"{DATA}:load_sentences"),
+        load=lazy(f"{DATA}:load_data"),
     ),
     "relation": Entry(
         "boustro.tasks.relation",

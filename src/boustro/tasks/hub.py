@@ -128,25 +128,24 @@ def _metadata(config: dict[str, Any], name: str) -> "ModelCardData":
 
 def _encoder_rows(config: dict[str, Any]) -> Iterator[list[str]]:
     """Yield the cells of the models of an encoder, and of its memories of words."""
-    models, shares = _models(config["encoder_identity"]), config["record"].get("layer_weights", {})
+    identity, shares = config["encoder_identity"], config["record"].get("layer_weights", {})
+    models = _models(identity)
     shares = {name: values for name, values in shares.items() if not name.endswith(AS_POOLED) and name != SPELLING}
     if len(shares) != len(models):  # one model twice
         shares = {f"model {number}": [] for number in range(1, len(models) + 1)}
     for (name, lm_shares), model in zip(shares.items(), models, strict=True):
         mix = " ".join(f"{share:.2f}" for share in lm_shares)
         yield [_cell(_shown(name)), f"`{model['weights']}`", model.get("direction", ""), _cell(model["pooling"]), mix]
-    yield from (["memory of words", f"`{part['weights']}`", "", "", ""] for part in _parts(config) if "base" in part)
+    yield from (["memory of words", f"`{part['weights']}`", "", "", ""] for part in _parts(identity) if "base" in part)
 
 
-def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:
-    identity = config["encoder_identity"]
+def _parts(identity: dict[str, Any]) -> list[dict[str, Any]]:
     return identity.get("parts", [identity])
 
 
 def _models(identity: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the models of an encoder, and those that its memories of words belong to."""
-    parts = identity.get("parts", [identity])
-    return [model for part in parts for model in (_models(part["base"]) if "base" in part else [part])]
+    return [model for part in _parts(identity) for model in (_models(part["base"]) if "base" in part else [part])]
 
 
 def _kind_and_path(part: str) -> tuple[str, Path]:

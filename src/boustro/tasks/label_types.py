@@ -26,6 +26,7 @@ nouns are not told from others', as those of theories are not.
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -301,18 +302,17 @@ def kinds_of_types(encoder: "Encoder", kinds: Sequence[str], types: Iterable[str
     """Return the probability of each kind for each type: 1 for a type that is called as the kind is."""
     called = [aliases(kind) for kind in kinds]
     spelt = ([name for name in names if len(name) > LONGEST_CODE] or names for names in called)
-    vectors = unit(np.stack([_read(encoder, [name.lower() for name in names]).mean(0) for names in spelt]))
     labels = [*types]
-    likely = np.exp(log_softmax(KIND_SHARPNESS * _read(encoder, [*map(_words, labels)]) @ vectors.T))
+    *means, read = _read_each(encoder, *([name.lower() for name in names] for names in spelt), [*map(_words, labels)])
+    likely = np.exp(log_softmax(KIND_SHARPNESS * read @ unit(np.stack([one.mean(0) for one in means])).T))
     own = np.array([[kind in kind_names(label) for kind in kinds] for label in labels])
     return np.where(own.any(1, keepdims=True), own, likely)
 
 
 def nearest_kinds(encoder: "Encoder", types: Sequence[str]) -> dict[str, tuple[str, bool]]:
     """Return the kind that each type is nearest to, and whether it is plainly of it."""
-    examples = {kind: _read(encoder, words.split()) for kind, words in EXAMPLES.items()}
-    vectors = _read(encoder, [*map(_words, types)])
-    near = np.stack([np.sort(vectors @ own.T)[:, -NEAREST_EXAMPLES:].mean(1) for own in examples.values()], axis=1)
+    *examples, vectors = _read_each(encoder, *map(str.split, EXAMPLES.values()), [*map(_words, types)])
+    near = np.stack([np.sort(vectors @ own.T)[:, -NEAREST_EXAMPLES:].mean(1) for own in examples], axis=1)
     order, rows = near.argsort(1), np.arange(len(near))
     plain = near[rows, order[:, -1]] - near[rows, order[:, -2]] >= PLAIN_MARGIN
     return {name: ([*EXAMPLES][kind], bool(own)) for name, kind, own in zip(types, order[:, -1], plain, strict=True)}
@@ -321,6 +321,11 @@ def nearest_kinds(encoder: "Encoder", types: Sequence[str]) -> dict[str, tuple[s
 def _words(label: str) -> str:
     """Of a type, or of the kind that it is short for: `LOC` is a place."""
     return readable(kind_names(label)[0] if len(label) <= LONGEST_CODE else label).lower()
+
+
+def _read_each(encoder: "Encoder", *lists: Sequence[str]) -> list[Float[np.ndarray, "S e"]]:
+    """Read the texts of several lists together."""
+    return np.split(_read(encoder, chain(*lists)), np.cumsum([*map(len, lists)])[:-1])
 
 
 def _read(encoder: "Encoder", texts: Iterable[str]) -> Float[np.ndarray, "S e"]:

@@ -4,7 +4,7 @@
     Examples        the training set, weak examples, a development set
     TrainingSet     these with their features
     Fitted          the labels, the trained head, the record; the plan as training completed it
-    Beside          what stands beside a head: a memory, words, a temperature, a promise of recall
+    Companion       what stands beside a head: a memory, words, a temperature, a promise of recall
 
 `fitting.training.fit_head` makes the last of the first and of `Examples`.
 """
@@ -172,6 +172,11 @@ class Examples:
     weight: float | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def labelled(self) -> list[Any]:
+        """The examples of the training set that have labels; the others are context."""
+        return [example for example in self.train if example.is_labelled]
+
 
 @dataclass(frozen=True)
 class TrainingFeatures:
@@ -288,7 +293,7 @@ class Fitted:
 
     def answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
         """Return answers for examples that are checked."""
-        return self.answers(self.head.outputs(self.inputs(examples, cached)), examples)
+        return self.answers(self.outputs(examples, cached), examples)
 
     def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
         """Return the head's outputs for examples, with what stands beside the head."""

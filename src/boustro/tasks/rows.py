@@ -241,9 +241,8 @@ def _named(row: FileRow, columns: Columns, table: bool) -> FileRow:
         value = columns.named(value, row.place, table)
     except ValueError as error:
         problem = str(error)
-    is_blank = isinstance(given, TableRow) and given.is_blank
-    is_empty = not problem and (columns.are_empty(value) or is_blank)
-    return FileRow(row.place, value, row.is_line, problem, given=given, is_empty=is_empty)
+    named = FileRow(row.place, value, row.is_line, problem, given=given)
+    return named._replace(is_empty=not problem and (columns.are_empty(value) or named.is_blank))
 
 
 def _sentences(file: str, opened: Rows, columns: Columns) -> Iterator[FileRow | None]:

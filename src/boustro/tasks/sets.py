@@ -129,10 +129,8 @@ def _read_beside(task: "AnyTask", given: Any, y: Any, reading: Mapping[str, Any]
     examples as a tuple are only where the training set has no `y`."""
     two = isinstance(given, tuple) and len(given) == 2
     as_examples = two and y is None and all(isinstance(one, tuple) and len(one) == 2 for one in given)
-    if two and not as_examples and are_inputs(given[0], given[1], task.in_documents):
-        given = _joined(task, given[0], given[1])
-    else:
-        given = _joined(task, given, None)
+    are_apart = two and not as_examples and are_inputs(given[0], given[1], task.in_documents)
+    given = _joined(task, *(given if are_apart else (given, None)))
     columns = {name: value for name, value in reading.items() if name in COLUMN_OPTIONS}
     others = {name: value for name, value in reading.items() if name not in COLUMN_OPTIONS}
     lenient = {} if task.in_documents else task.lenient  # whose sentences without labels are context in training alone

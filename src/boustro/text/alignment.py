@@ -29,7 +29,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from boustro.store import fingerprint
-from boustro.text.words import LONGEST, gap
+from boustro.text.words import LONGEST, apart
 
 CLOSERS = frozenset(
     "، ؛ ؟ ۔ । . , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split()
@@ -46,10 +46,9 @@ def guess_spaces(words: Sequence[str]) -> list[bool]:
     """Return whether a space precedes each word: no closing mark, nothing after an opening one; straight quotes
     alternate."""
     spaces, glue, open_quote = [], False, False
-    for number, word in enumerate(words):
+    for word, is_apart in zip(words, apart(words), strict=True):
         closes_quote = word == '"' and open_quote
-        apart = number == 0 or bool(gap(words[number - 1], word))
-        spaces.append(apart and not (glue or word in CLOSERS or closes_quote))
+        spaces.append(is_apart and not (glue or word in CLOSERS or closes_quote))
         glue = word in OPENERS or (word == '"' and not open_quote)
         if word == '"':
             open_quote = not open_quote

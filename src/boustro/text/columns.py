@@ -35,7 +35,7 @@ from typing import Literal
 
 from boustro.choose import suggestion
 from boustro.text.conllu import NEW_DOCUMENT, Arriving, ColumnSentence, ConlluReader, is_conllu
-from boustro.text.rows import DECLARED, SEPARATORS
+from boustro.text.rows import SEPARATORS, declared_separator
 from boustro.types import Note, is_span_tag
 
 DOCUMENT_START = "-DOCSTART-"
@@ -89,12 +89,12 @@ class ColumnLayout:
         `delimiter` separates the columns, or is its name in `SEPARATORS`; by default it is as the file has it.
         """
         full = [(number, line) for number, line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
-        declared = DECLARED.fullmatch(full[0][1].strip()) if full else None
+        declared = declared_separator(full[0][1]) if full else None
         full = full[1:] if declared else full
         if not full:
             return None
         plain = [pair for pair in full if not pair[1].startswith("#")] or full
-        wanted = delimiter or (declared and (declared[1] or "\t")) or ("tab" if "\t" in plain[0][1] else "space")
+        wanted = delimiter or declared or ("tab" if "\t" in plain[0][1] else "space")
         separator = SEPARATORS.get(wanted, wanted)
         head = next((pair for pair in (full[0], plain[0]) if _is_head(pair[1], plain, separator)), None)
         names = _names(split_cells(head[1], separator)) if head else ()
@@ -232,7 +232,7 @@ class ColumnReader:
             number, line, problem = item
             if declares and line.strip():
                 declares = False
-                if DECLARED.fullmatch(line.strip()):
+                if declared_separator(line) is not None:
                     continue
             cells = split_cells(line, layout.delimiter)
             begun = bool(sentence.where)
@@ -297,7 +297,7 @@ def columns_form(
     if layout is None or layout.num_columns < 2:
         return None
     head = layout.head[1] if layout.head else None
-    full = [line for _, line in lines if line.strip() and not line.startswith((DOCUMENT_START, "#")) and line != head]
+    full = [line for _, line in lines if _is_full(line) and line != head]
     rows = [split_cells(line, layout.delimiter) for line in full]
     if {*map(len, rows)} != {layout.num_columns}:
         return None

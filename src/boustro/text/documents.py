@@ -261,14 +261,10 @@ class EndedLine(NamedTuple):
 
 
 def read_ended(
-    path: Path,
-    notes: list[Note] | None,
-    keep_going: bool = False,
-    source: Iterable[tuple[int, bytes] | None] | None = None,
+    path: Path, notes: list[Note] | None, source: Iterable[tuple[int, bytes] | None] | None = None
 ) -> Iterator[EndedLine]:
     """Yield the lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the
-    last. With `keep_going` one that cannot be read is empty and has its `problem`. They are read from `source` where it
-    is given."""
+    last. One that cannot be read is empty and has its `problem`. They are read from `source` where it is given."""
     for item in read_raw_lines(path) if source is None else source:
         if item is not None:
             number, raw = item
@@ -276,8 +272,6 @@ def read_ended(
             try:
                 line = EndedLine(number, decode_line(path, number, raw, notes), end, raw[:3] == MARK)
             except ValueError as error:
-                if not keep_going:
-                    raise
                 line = EndedLine(number, "", "", problem=str(error))
             yield line
 

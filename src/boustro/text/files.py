@@ -459,10 +459,9 @@ def _begins_json(source: LineSource, first: str, keys: Sequence[str] | None) -> 
     if not is_whole(source.path, first):
         return False
     try:
-        lines = ((number, decode_line(source.path, number, raw)) for number, raw in source.whole())
-        records = [*whole_rows(source.path, lines, first)]
+        record = next((record for _, record in Rows(source.path, "json", source.whole(), [])), None)
     except JsonFault:
         raise
     except ValueError:
         return False
-    return bool(records) and has_key(records[0][1], keys)
+    return has_key(record, keys)

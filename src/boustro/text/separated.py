@@ -172,7 +172,7 @@ class Separated:
         if separator == "":
             raise ValueError("--delimiter is empty; give tab, comma, or the text that separates the columns")
         self.path, self._notes, self._noted = path, notes, len(notes)
-        lines = read_ended(path, notes, keep_going=True) if lines is None else lines
+        lines = read_ended(path, notes) if lines is None else lines
         first, begun = _to_first(lines)
         usual, declared, said = SEPARATED_BY.get(file_ending(path), ","), "", declared_separator(first.line)
         has_mark, end, head = first.has_mark, first.end or "\n", first
@@ -207,7 +207,7 @@ class Separated:
         held = [] if self.path.is_file() else list(self._rest)  # a stream is read once
 
         def again(notes: list[Note]) -> Iterator[EndedLine]:
-            whole = read_ended(self.path, notes, keep_going=True) if self.path.is_file() else iter(held)
+            whole = read_ended(self.path, notes) if self.path.is_file() else iter(held)
             lines = (line for line in whole if not line.problem)
             if self.dialect.declared and not held:
                 _to_first(lines)

@@ -177,7 +177,7 @@ def _separated_head(path: Path, source: LineSource, delimiter: str | None) -> Ta
     """Return the columns of a file by its first lines, or by all where these do not show them."""
 
     def first() -> Iterator[EndedLine]:
-        return read_ended(path, [], keep_going=True, source=source.first(LOOKED_AT))
+        return read_ended(path, [], source=source.first(LOOKED_AT))
 
     try:
         dialect = Separated(path, [], delimiter, first()).dialect
@@ -235,30 +235,25 @@ def _separated_records(
             before += file.dialect.as_given(row)
             continue
         if row.is_blank:
-            yield where, TableRow(dict.fromkeys(keys), is_blank=True, padded=padded, given=row, before=before)
-            before = ""
-            continue
-        if row.problem:
-            yield where, TableRow(before=before, problem=row.problem)
-            before = ""
-            continue
-        if len(row.cells) > len(keys):
+            record = TableRow(dict.fromkeys(keys), is_blank=True, padded=padded, given=row, before=before)
+        elif row.problem:
+            record = TableRow(before=before, problem=row.problem)
+        elif len(row.cells) > len(keys):
             separator = file.dialect.separator
             advice = f"quote a cell with {OTHERS.get(separator, repr(separator))}"
-            yield where, TableRow(before=before, problem=_too_many(rows, where, row.line, number, advice))
-            before = ""
-            continue
-        if len(row.cells) < len(keys):
-            notes.append(Note(SHORT, where))
-        notes += [Note(what, where) for what in file.note(row, len(keys))]
-        record = dict.fromkeys(keys) | dict(zip(keys, row.cells, strict=False))
-        yield where, TableRow(record, padded=padded, given=row, before=before)
+            record = TableRow(before=before, problem=_too_many(rows, where, row.line, number, advice))
+        else:
+            notes += [Note(SHORT, where)] * (len(row.cells) < len(keys))
+            notes += [Note(what, where) for what in file.note(row, len(keys))]
+            cells = dict.fromkeys(keys) | dict(zip(keys, row.cells, strict=False))
+            record = TableRow(cells, padded=padded, given=row, before=before)
+        yield where, record
         before = ""
     rows.after = before
 
 
 def _lines_of(rows: "Rows") -> Iterator[EndedLine]:
-    return read_ended(rows.path, rows.notes, keep_going=True, source=rows.source)
+    return read_ended(rows.path, rows.notes, source=rows.source)
 
 
 def _too_many(rows: "Rows", where: str, line: int, number: int, advice: str) -> str:

@@ -118,18 +118,18 @@ class WrittenFile:
         """Whether it is JSON that is not read by lines."""
         if self.form != "json" or file_ending(self.file.path) == JSON:
             return self.form == "json"
-        lines = read_ended(self.file.path, None, keep_going=True, source=self.file.source)
+        lines = read_ended(self.file.path, None, source=self.file.source)
         return is_whole(self.file.path, next((said for line in lines if (said := line.line.strip())), ""))
 
     def _lines(self) -> Iterator[FileRow]:
         self.file.open(self.form).refuse_words()
-        for line in read_ended(self.file.path, self.notes, keep_going=True, source=self.file.source):
+        for line in read_ended(self.file.path, self.notes, source=self.file.source):
             before, value = BYTE_ORDER_MARK * line.has_mark, line.line.removeprefix(BYTE_ORDER_MARK)
             place = f"{self.file.path}:{line.number}"
             yield FileRow(place, value, True, line.problem, before=before, spelled=line.line, after=line.end)
 
     def _json_lines(self) -> Iterator[FileRow]:
-        for line in read_ended(self.file.path, None, keep_going=True, source=self.file.source):
+        for line in read_ended(self.file.path, None, source=self.file.source):
             place, problem, values = f"{self.file.path}:{line.number}", line.problem, []
             if line.line.strip():
                 try:
@@ -163,9 +163,8 @@ class WrittenFile:
     def _records(self) -> Iterator[FileRow]:
         """Rows of a CSV file or a workbook."""
         self._table, self._left_out = self.file.open(self.form, notes=self.notes), []
-        for place, record in self._table.records:
-            row = FileRow(place, None if record.problem else record, problem=record.problem)
-            if record.problem and self.form == "sheet":
+        for row in filter(None, self._table.items()):
+            if row.problem and self.form == "sheet":
                 self._left_out.append(_number(row))
             yield row
 

@@ -14,7 +14,6 @@ the end (`table`).
 import hashlib
 import json
 import os
-import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,9 +23,9 @@ from time import monotonic
 from typing import IO, Any
 
 from boustro.errors import count_of
-from boustro.locks import lock, real_path, staging_path, sweep, sync
+from boustro.locks import lock, real_path, sync
 from boustro.output import as_json, check_target, keeping
-from boustro.store import read_json, reading, write_file
+from boustro.store import read_json, reading, staged, write_file
 
 SAVE_SECONDS = 1.0  # at most a second of answers is computed again after an interruption
 RESUME_ADVICE = "are kept; the same command with --resume goes on"
@@ -264,20 +263,10 @@ def _open(path: Path, size: int) -> IO[bytes]:
 
 def _name(part: Path, out: Path, table: Callable[[Path, Path], None] | None) -> None:
     """Give the file its name, or make it a table under that name."""
-    if table is not None:
-        sweep(out)
-        made = staging_path(out)
-        try:
-            table(part, made)
-            for path in sorted(made.rglob("*")) if made.is_dir() else [made]:
-                target = out / path.relative_to(made) if path != made else out
-                if path.is_file():
-                    sync(path)
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    path.replace(target)
-        finally:
-            shutil.rmtree(made, ignore_errors=True) if made.is_dir() else made.unlink(missing_ok=True)
-        part.unlink()
-    else:
+    if table is None:
         part.replace(out)
-    sync(out.resolve().parent)
+        sync(out.resolve().parent)
+    else:
+        with staged(out) as made:
+            table(part, made)
+        part.unlink()

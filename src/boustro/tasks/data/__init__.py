@@ -27,7 +27,6 @@ from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     PREFIX,
     DataOptions,
-    LabelledData,
     Lines,
     Loaded,
     RawData,
@@ -91,7 +90,7 @@ def _under_text(data: Data, column: str, options: DataOptions) -> tuple[Data, Da
     return [{TEXT_KEYS[0] if k == column else k: v for k, v in item.items()} for item in items], options
 
 
-def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> LabelledData:
+def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Loaded:
     """Read labelled sentences, also those without labels, with the scheme that was detected and all notes."""
     refuse_text_options(options)
     try:
@@ -215,12 +214,6 @@ def _is_running_text(file: DataFile) -> bool:
     lengths = [len(words) for words in lines]
     tagged = any(words[-1] == "O" or words[-1][1:2] == "-" for words in lines)
     return not tagged and len(set(lengths)) > 1 and sum(lengths) >= 4 * len(lengths)
-
-
-def load_sentences(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Loaded:
-    """Read labelled sentences, as `load_data`, in the form of all tasks."""
-    loaded = load_data(data, options)
-    return Loaded(loaded.sentences, loaded.notes, loaded.name, loaded.form, loaded.scheme)
 
 
 def refuse_unlabelled(examples: Sequence[Any]) -> None:

@@ -1,9 +1,8 @@
 """Raw data of readers of labelled data, and the one way from there to sentences tagged in BIO.
 
-A reader knows a format and no tag scheme: it returns `RawData`, with the tags unchanged. `label` detects the scheme,
-converts to BIO and records each repair, so all formats follow the same rules. Whatever differs from the file is a
-`Note` with its place. `data_fingerprint` is of a data set's content,
-wherever it is stored.
+A reader knows a format and no tag scheme: it returns `RawData`, with the tags unchanged. `label_words` detects the
+scheme, converts to BIO and records each repair, so all formats follow the same rules. Whatever differs from the file is
+a `Note` with its place. `data_fingerprint` is of a data set's content, wherever it is stored.
 """
 
 import json
@@ -291,31 +290,25 @@ class RawData:
         return f"{self.name}:{line[0]}" if line else f"sentence {sentence + 1} of the given data, word {word + 1}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledData:
-    """Sentences tagged in BIO (or with labels), their original scheme, and the notes."""
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Labelled examples of any task, and what was changed or left out. Of sentences, which are tagged in BIO (or with
+    labels), also the form of the data and their original scheme."""
 
-    name: str
-    form: str
-    scheme: Scheme
-    sentences: list[Sentence]
+    examples: list[Any]
     notes: list[Note]
+    name: str = ""
+    form: str = ""
+    scheme: Scheme | None = None
+
+    @property
+    def sentences(self) -> list[Sentence]:
+        """The examples of a tagger."""
+        return self.examples
 
     def counts(self) -> Counter[str]:
         """Return the number of notes of each kind."""
         return Counter(note.what for note in self.notes)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """Labelled examples of any task, and what was changed or left out. Of sentences with tags also the form of the data
-    and the scheme."""
-
-    examples: Sequence[Any]
-    notes: Sequence[Note] = ()
-    name: str = ""
-    form: str = ""
-    scheme: Scheme | None = None
 
 
 def warn_of(notes: Sequence[Note], name: str) -> None:
@@ -325,7 +318,7 @@ def warn_of(notes: Sequence[Note], name: str) -> None:
         warnings.warn(f"{name}: {count_of(count, what)}; the first: {first}", stacklevel=3)
 
 
-def label_words(raw: RawData, scheme: Scheme = "auto") -> LabelledData:
+def label_words(raw: RawData, scheme: Scheme = "auto") -> Loaded:
     """Convert to BIO; sentences without labels stay as they are.
 
     Raises `ValueError`, with the place, for data without any labels and for tags outside every scheme.
@@ -359,7 +352,7 @@ def label_words(raw: RawData, scheme: Scheme = "auto") -> LabelledData:
             for word, detail in invalid_tags(sentence.tags, chosen):
                 notes.append(Note(REPAIRED, raw.place(number, word), detail))
             sentences.append(replace(sentence, tags=to_bio(sentence.tags, chosen)))
-    return LabelledData(name=raw.name, form=raw.form, scheme=chosen, sentences=sentences, notes=notes)
+    return Loaded(sentences, notes, raw.name, raw.form, chosen)
 
 
 def _respelled(raw: RawData) -> RawData:

@@ -35,7 +35,7 @@ from boustro.errors import count_of, say_found, shorten
 from boustro.given import as_list, is_missing, refuse_no_texts
 from boustro.tasks import WORD_KEYS
 from boustro.tasks.data.annotations import note_address, plain_records
-from boustro.tasks.data.reading import DataOptions, Note, RawData, accepted, note_unread, unread_fields
+from boustro.tasks.data.reading import DataOptions, Note, RawData, accepted, document_of, note_unread, unread_fields
 from boustro.tasks.data.units import (
     OffsetUnit,
     Span,
@@ -131,7 +131,7 @@ def _given_spans(numbered: Iterable[tuple[int, Any]], options: DataOptions) -> I
     """Yield the texts in which units of offsets differ, each with its entities; what cannot be read is refused
     later."""
     for _, record in numbered:
-        text = _given_text(record, options) if isinstance(record, Mapping) else None
+        text = _words_or_text(record, options)[1] if isinstance(record, Mapping) else None
         if text is not None and not text.isascii():
             with suppress(ValueError):
                 key, are_tags = _labels_key(record, "", options)
@@ -139,34 +139,32 @@ def _given_spans(numbered: Iterable[tuple[int, Any]], options: DataOptions) -> I
                 yield text, spans
 
 
-def _given_text(record: Mapping[str, Any], options: DataOptions) -> str | None:
+def _words_or_text(record: Mapping[str, Any], options: DataOptions) -> tuple[str | None, str | None]:
+    """Return the key of the words, and the text."""
     chosen = None if options.word_column is None else str(options.word_column)
     words_key = first_list(record, WORD_KEYS if chosen is None else (chosen,))
-    return _text(record, chosen if chosen and words_key is None else TEXT_KEY)
+    return words_key, _text(record, chosen if chosen and words_key is None else TEXT_KEY)
 
 
 def _sentences(
     record: Mapping[str, Any], where: str, document: str, options: DataOptions, unit: OffsetUnit, notes: list[Note]
 ) -> tuple[str, list[Sentence]]:
     """Return the key of the labels, and the sentences of the record's words or text."""
-    chosen = None if options.word_column is None else str(options.word_column)
-    words_key = first_list(record, WORD_KEYS if chosen is None else (chosen,))
-    text = _given_text(record, options)
+    words_key, text = _words_or_text(record, options)
     if words_key is None and text is None:
-        looked = chosen or ", ".join((*WORD_KEYS, TEXT_KEY))
+        looked = ", ".join((*WORD_KEYS, TEXT_KEY)) if options.word_column is None else options.word_column
         raise ValueError(
             f"{where}: no words and no text under {looked} ({say_found(record)}); choose with --word-column"
         )
     key, are_tags = _labels_key(record, where, options)
-    named = record.get("document")
     if words_key is not None:
         sentence = _words_sentence(record, words_key, key, are_tags, where, unit, notes)
-        return key, [replace(sentence, document="" if named is None else str(named))]
+        return key, [replace(sentence, document=document_of(record))]
     assert text is not None
     if are_tags:
         raise ValueError(f"{where}: {key!r} has tags, but there are no words ({say_found(record)})")
     note_address(text, where, notes)
-    parts = list(split_text(text, document if named is None else str(named)))
+    parts = list(split_text(text, document if record.get("document") is None else document_of(record)))
     if record[key] is None:
         return key, [part.sentence for part in parts]
     given = as_rows(record[key])

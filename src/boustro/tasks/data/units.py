@@ -220,12 +220,10 @@ def is_edge(text: str, place: int) -> bool:
 
 
 def _misplaced(span: Span, text: str, unit: str) -> str:
-    where = f"[{span.start}, {span.end})"
-    if not _place(span, text, unit) or span.text is None:
-        return f"the entity {span.label} {where} is outside the {len(text)} characters"
-    there = text[slice(*(_place(span, text, unit) or ()))]
+    if (place := _place(span, text, unit)) is None or span.text is None:
+        return f"the entity {span.label} [{span.start}, {span.end}) is outside the {len(text)} characters"
     return (
-        f"the entity {span.text!r} differs from the text at {span.start}:{span.end}, {there!r}; "
+        f"the entity {span.text!r} differs from the text at {span.start}:{span.end}, {text[slice(*place)]!r}; "
         f"offsets count {', '.join(CODECS)} from 0"
     )
 

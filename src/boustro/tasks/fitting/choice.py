@@ -26,7 +26,7 @@ from boustro.tasks.fitting.estimate import (
     answers_left_out,
     dev_names,
     estimate,
-    score_by_names,
+    judge_names,
 )
 from boustro.tasks.fitting.training import begin_training, fit_head, with_head
 from boustro.tasks.folds import num_different
@@ -50,9 +50,10 @@ def fit_best(plan: Plan[Any], head: str | None, given: Examples, seed: int, seco
     how = {"seconds": seconds, "heads": choice.heads, "known": choice.known}
     then: list[Then] = [partial(estimate, **how)] if seconds else []
     then += [partial(dev_names, given.dev)] if given.dev else []
+    then += [partial(judge_names, choice.known)] if choice.known else []
     fitted = fit_head(choice.plan, given, seed, then)
     fitted = replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
-    return _by_names(fitted, given, choice).with_columns(given.columns)
+    return _by_names(fitted, choice).with_columns(given.columns)
 
 
 def plans_to_choose(plan: Plan[Any], head: str | None) -> list[Plan[Any]]:
@@ -95,7 +96,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     there are `FEW_EXAMPLES` different examples or more, of which the first plan learns, or fewer than `FEWEST`, of
     which one does that is solved at once, if these examples suit it.
     """
-    train = [example for example in given.train if example.is_labelled]
+    train = given.labelled
     different = num_different(train, FEW_EXAMPLES)
     if len(plans) < 2 or given.dev or given.weak or different >= FEW_EXAMPLES:
         return HeadChoice(plans[0])
@@ -162,15 +163,14 @@ def _known_by_names(begun: Fitted) -> Fitted | None:
     return None if are_kinds else begun.labelling.known_by_names(begun)
 
 
-def _by_names(fitted: Fitted, given: Examples, choice: HeadChoice) -> Fitted:
+def _by_names(fitted: Fitted, choice: HeadChoice) -> Fitted:
     """Return what knows the labels by their names, where it answers these few examples as well as heads that learned
     the others of them; of fewer than can be parted where its score is `NAMES_WELL`."""
     if (known := choice.known) is None:
         return fitted
-    train, metric = [example for example in given.train if example.is_labelled], fitted.labelling.units.metric
-    by_names = round(score_by_names(fitted, known, train, fitted.inputs(train, cached=True)) or 0.0, 1)
+    by_names, metric = fitted.record[BY_NAMES], fitted.labelling.units.metric
     if by_names < (NAMES_WELL if choice.score is None else choice.score):
-        return replace(fitted, record=fitted.record | {BY_NAMES: by_names})
+        return fitted
     if choice.score is None:
         why = f"as these are too few examples to judge a head by ({metric} on them: {by_names})"
     else:
@@ -180,4 +180,4 @@ def _by_names(fitted: Fitted, given: Examples, choice: HeadChoice) -> Fitted:
         name: known.record[name] for name in ("head_parameters", "layer_weights", "losses", "best_epoch", "dev_curve")
     }
     record = {name: value for name, value in fitted.record.items() if name != KEY}
-    return replace(known, record=record | own | {CHOICE: told, BY_NAMES: by_names})
+    return replace(known, record=record | own | {CHOICE: told})

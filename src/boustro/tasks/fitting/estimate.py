@@ -129,7 +129,8 @@ def _judged(
 ) -> dict[str, Any]:
     """Return the facts of an estimate by so many parts; `ValueError` where one of them cannot be learned or judged."""
     parts = list(data.parts(chosen))
-    tested = [data.gold[n] for n in sorted(n for _, left in parts for n in left.tolist())]
+    numbers = np.sort(np.concatenate([left for _, left in parts]))
+    tested = [data.gold[n] for n in numbers]
     groups = drawn_together(tested)
     kinds = {plan.head_kind: with_head(fitted, plan, data) for plan in heads}
     answering = [kinds[heads[left[0]].head_kind] if heads else fitted for _, left in parts]
@@ -140,14 +141,14 @@ def _judged(
             some = [part for part, other in zip(parts, answering, strict=True) if other is own]
             answers |= answers_left_out(own, data, some, share)
         units = fitted.labelling.units
-        values = units.values(tested, [answers[n] for n in sorted(answers)])
+        values = units.values(tested, [answers[n] for n in numbers])
         if not np.isfinite(values).all():
             raise ValueError("these examples have nothing that an answer can be compared with")
         drawn += bootstrap(units.statistic, [values[None]], groups=groups)
         sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
     facts = _facts(fitted, drawn, sizes)
     facts |= {"examples": len(tested), "parts": len(parts), "groups": int(groups.max()) + 1}
-    names = score_by_names(fitted, known or data.named, tested, data.inputs.select(np.array(sorted(answers))))
+    names = score_by_names(fitted, known or data.named, tested, data.inputs.select(numbers))
     facts |= {"divided": data.kin().divided, **_by_words(fitted, data, parts)}
     return facts if names is None else facts | {"names": _rounded(names)}
 
@@ -156,6 +157,11 @@ def dev_names(dev: Sequence[Any], fitted: Fitted, data: TrainingSet, _: float) -
     """Return what the names of labels alone score on a development set, for the record of what was trained with it."""
     score = None if data.dev is None else score_by_names(fitted, data.named, dev, data.dev.inputs)
     return {} if score is None else {DEV_NAMES: _rounded(score)}
+
+
+def judge_names(known: Fitted, fitted: Fitted, data: TrainingSet, _: float) -> dict[str, float]:
+    """Return what the names of labels alone score on the training examples, as these are learned from."""
+    return {BY_NAMES: round(score_by_names(fitted, known, data.gold, data.inputs.select(data.numbers)) or 0.0, 1)}
 
 
 def score_by_names(

@@ -66,7 +66,9 @@ def fit_head(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] =
     fitted, plan, labelling = begun.fitted, begun.fitted.plan, begun.fitted.labelling
     dev_inputs = plan.reader.read(given.dev, cached=True, side=labelling.side(given.dev)) if given.dev else None
     if dev_inputs:
-        data = replace(data, dev=Dev(dev_inputs, lambda outputs: _value(fitted, outputs, given.dev)))
+        data = replace(
+            data, dev=Dev(dev_inputs, lambda outputs: fitted.score(given.dev, fitted.answers(outputs, given.dev)).value)
+        )
     learning = time.monotonic()
     begun = replace(begun, encode_seconds=learning - started)
     weight, tried = (given.weight or 0.0), {}
@@ -155,7 +157,7 @@ def fit_many(
 
 def _settled(plan: Plan[Any], given: Examples) -> Plan[Any]:
     """Return the plan with what its options leave to the examples."""
-    return plan.config.settled(plan, [e for e in given.train if e.is_labelled], bool(given.weak))
+    return plan.config.settled(plan, given.labelled, bool(given.weak))
 
 
 def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
@@ -170,7 +172,6 @@ class BegunTraining:
     """State of a training before the head is trained."""
 
     given: Examples
-    train: Sequence[Any]
     fitted: Fitted
     seed: int
     encode_seconds: float
@@ -181,7 +182,7 @@ def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[BegunTr
     """Return the plan as its training data want it, their features, what they teach, and an untrained head."""
     started = time.monotonic()
     plan = replace(plan, reader=plan.reader.of_weights(None))
-    train = [example for example in given.train if example.is_labelled]
+    train = given.labelled
     plan = plan.suited_to(train)
     if plan.reader.cache:
         sets = [*given.train, *given.weak], given.dev or ()
@@ -189,7 +190,7 @@ def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[BegunTr
     labelling = _learn_labels(plan, [*train, *given.weak])
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     fitted = Fitted(plan, labelling, new_head(plan, labelling, train, data.inputs.side_width))
-    return BegunTraining(given, train, fitted, seed, time.monotonic() - started, notices), data
+    return BegunTraining(given, fitted, seed, time.monotonic() - started, notices), data
 
 
 def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
@@ -207,7 +208,7 @@ def _record(
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Make the record of a training; `extra` are its scores and what else was found."""
-    given, train, plan, labelling = begun.given, begun.train, begun.fitted.plan, begun.fitted.labelling
+    given, train, plan, labelling = begun.given, begun.given.labelled, begun.fitted.plan, begun.fitted.labelling
     encoder = plan.reader.encoder(cached=True)
     return {
         "seed": begun.seed,
@@ -309,10 +310,6 @@ def read_names(
     read = reader.read(texts, cached=True) if texts else None
     notices |= {FROM_TEXTS: len(texts)}
     return NamedLabels(reader.read(examples, cached=True), np.array(numbers), read), notices
-
-
-def _value(fitted: Fitted, outputs: Sequence[Any], dev: Sequence[Any]) -> float:
-    return fitted.score(dev, fitted.answers(outputs, dev)).value
 
 
 def _fit_without(

@@ -384,5 +384,5 @@ class WordLabelling(TagLabelling):
 
 def _mean(scores: Sequence[float]) -> float:
     """Geometric mean, so that one uncertain word makes the entity uncertain."""
-    # the geometric mean; one impossible word must not give -inf
+    # one impossible word must not give -inf
     return float(np.exp(np.log(np.maximum(scores, 1e-12)).mean()))
