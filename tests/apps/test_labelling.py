@@ -310,7 +310,8 @@ def test_types_are_suggested_by_what_labels_are_called(tmp_path):
                 work.wait_ready(60)
                 assert suggested(session) == named(*labels)
                 assert not session.view()["sentence"]["sure"] and not session.tagger.told["T4"]
-                session.answer(0, [Entity("politician", 0, 2)])
+                session.answer(0, [Entity("politician", 0, 2)])  # as it was suggested, which counts as an answer
+                assert session.tagger.trust == pytest.approx(1 / 18)
                 session.add_label("drug")  # a noun's type, after an answer
                 while not session.begun:
                     time.sleep(0.05)

@@ -68,6 +68,7 @@ class LearnedAnswer:
     means: np.ndarray  # (E, d)
     kinds: np.ndarray  # (E, T)
     prior: np.ndarray | None  # (N, T + 1): the part of its scores that is given
+    labels: np.ndarray  # (E,): the numbers of its entities' labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class LiveTagger:
         n entities that were all right say no more than (n + 1) / (n + 2) of the next (Laplace's rule of succession), so
         nothing is surer than that by more than what a guess has.
         """
-        seen, entities = self._seen, sum(len(example.kinds) for example in self.learned.values())
+        seen, entities = self._seen, sum(len(example.labels) for example in self.learned.values())
         counted = (seen > 0) | ~self._known
         each = float(np.minimum(seen, FEWEST_TO_SCALE)[counted].sum()) / FEWEST_TO_SCALE / max(1, int(counted.sum()))
         return each * entities / (entities + 2)
@@ -149,8 +150,8 @@ class LiveTagger:
     @property
     def _seen(self) -> np.ndarray:
         """(T,): answers that have each label."""
-        kinds = [self._padded(example.kinds).any(0) for example in self.learned.values() if len(example.kinds)]
-        return np.sum(kinds, 0) if kinds else np.zeros(self.kinds.weight.shape[1])
+        numbers = [np.unique(example.labels) for example in self.learned.values()]
+        return np.bincount(np.concatenate([*numbers, np.zeros(0, np.int64)]), minlength=len(self.labels))
 
     @property
     def _known(self) -> np.ndarray:
@@ -182,11 +183,12 @@ class LiveTagger:
         inside = np.zeros((len(words), 1))
         for entity in flat:
             inside[entity.start : entity.end] = 1
-        kinds = np.eye(len(self.labels))[np.array([self.labels.index(e.label) for e in flat], np.int64)]
+        labels = np.array([self.labels.index(e.label) for e in flat], np.int64)
+        kinds = np.eye(len(self.labels))[labels]
         if prior is not None:
             inside = inside - prior[:, :1]
             kinds = kinds - mean_vectors(prior[:, 1:], runs)
-        example = self.learned[number] = LearnedAnswer(words, inside, mean_vectors(words, runs), kinds, prior)
+        example = self.learned[number] = LearnedAnswer(words, inside, mean_vectors(words, runs), kinds, prior, labels)
         return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
 
     def forget(self, number: int) -> tuple[RidgeUpdate, RidgeUpdate]:
@@ -332,10 +334,6 @@ class LiveTopics(LiveTagger):
         return float(np.maximum(answered, self._known * min(1.0, self.scales.names)).mean())
 
     @property
-    def _seen(self) -> np.ndarray:
-        return super()._seen[BY_ANSWERS]
-
-    @property
     def _known(self) -> np.ndarray:
         return np.array([label in (self.names or ()) for label in self.labels], bool)
 
@@ -344,8 +342,9 @@ class LiveTopics(LiveTagger):
     ) -> tuple[RidgeUpdate, RidgeUpdate]:
         assert number not in self.learned and prior is None
         kinds = np.zeros((1, self.kinds.weight.shape[1]))
-        kinds[:, BY_ANSWERS][0, [self.labels.index(entity.label) for entity in entities]] = 1
-        example = self.learned[number] = LearnedAnswer(words, np.ones((1, 1)), words, kinds, None)
+        labels = np.array([self.labels.index(entity.label) for entity in entities], np.int64)
+        kinds[:, BY_ANSWERS][0, labels] = 1
+        example = self.learned[number] = LearnedAnswer(words, np.ones((1, 1)), words, kinds, None, labels)
         return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:

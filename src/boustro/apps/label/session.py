@@ -261,15 +261,15 @@ class LabellingSession:
             self.begun += 1
 
     def begin_anew(self, priors: Sequence[np.ndarray | None], start: Start | None) -> None:
-        """Labels have been added: learn the answers again, from what is now given of each chunk of the pool; labelled
-        sentences that are not in the file are to be added again."""
+        """Learn the answers again, from what is given of each chunk now; examples are to be added again."""
         assert self.tagger is not None
         scales, chunks = self.tagger.scales, self.pool.chunks
         self.tagger = self._make(chunks[0].vectors, start)
         self.tagger.scales = scales
-        self.pool, self.examples, self.begun = SentencePool(), {}, self.begun + 1
+        self.pool, self.examples = SentencePool(), {}
         for chunk, prior in zip(chunks, priors, strict=True):
             self.attach(chunk.numbers.tolist(), WordVectors(chunk.vectors, chunk.starts), prior)
+        self.begun += 1
 
     def add_examples(
         self, answers: Sequence[Annotation], vectors: WordVectors, prior: np.ndarray | None = None
