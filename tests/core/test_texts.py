@@ -158,7 +158,11 @@ def test_several_labels_train_save_open_and_agree(lm, tmp_path):
     assert table.shape == (len(SETS), 2) and table[0] == pytest.approx(
         [found[0].probabilities[t] for t in opened.types]
     )
-    assert set(opened.to_record(opened.answer_inputs(["Ada slept."])[0])) == {"labels", "probabilities"}
+    (answer,) = opened.answer_inputs(["Ada slept."])
+    assert set(opened.to_record(answer)) == {"labels", "probabilities"}
+    opened.fitted.labelling.threshold = 1.0  # no label is so sure, and none has the score of another
+    assert opened.show(answer, "text") == "(no label)\t\tAda slept."
+    assert "<small>(no label)</small>" in opened.show(answer, "html")
     with pytest.raises(ValueError, match="--class-weights is for one label per text"):
         boustro.Classifier(lm, "mlp-pool", class_weights="balanced").fit(SETS)
 

@@ -159,11 +159,12 @@ class Classifier(Task[str, Label]):
     def shown(self, answer: InputAnswer[str]) -> Shown:
         label = self.result(answer)
         names = label.names if (several := isinstance(label, LabelSet)) else (label.label,)
+        shares = label.probabilities if several else {label.label: label.score}
         return Shown(
             {"text": answer.input},
             answer.input,
-            said=[as_mark(name or NO_LABEL, label.probabilities.get(name, label.score)) for name in names or [""]],
-            cells=(in_a_row(filter(None, names)), shown_score(label.score)),
+            said=[as_mark(name or NO_LABEL, shares.get(name)) for name in names or [""]],
+            cells=(in_a_row(filter(None, names)), shown_score(label.score) if names else ""),
             labels={name: label.probabilities[name] for name in names if name},
             several=several,
         )

@@ -74,7 +74,7 @@ def cells_of(record: Mapping[str, Any], columns: Iterable[str]) -> list[Any]:
     return [value if value is None or isinstance(value, (str, int, float)) else as_json(value) for value in values]
 
 
-def as_mark(label: str, score: float) -> Entity:
+def as_mark(label: str, score: float | None) -> Entity:
     """Return a label as a mark over all of its own name."""
     return Entity(label, 0, len(label), score=score)
 
