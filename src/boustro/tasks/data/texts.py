@@ -225,9 +225,9 @@ TEXTS = {
         fields=TASKS[task].suits,
         annotated=TASKS[task].annotated,
         survey=survey,
-        leaves_out=task == "regress",
+        leaves_out=leaves_out,
     )
-    for task, survey in (("classify", _survey), ("regress", RecordReader.survey))
+    for task, survey, leaves_out in (("classify", _survey, False), ("regress", RecordReader.survey, True))
 }
 
 
