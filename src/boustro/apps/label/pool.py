@@ -87,7 +87,7 @@ class SentencePool:
         self, numbers: Sequence[int], vectors: WordVectors, tagger: LiveTagger, prior: np.ndarray | None = None
     ) -> None:
         """Add sentences, none of them empty."""
-        words = vectors.words.astype(np.float32)
+        words = np.asarray(vectors.words, np.float32)
         scores = tagger.scores(words) + (0 if prior is None else prior)
         leverage = np.stack([tagger.inside.leverage(words), tagger.kinds.leverage(words)], 1)
         chunk = PoolChunk(np.array(numbers), vectors.starts, words, scores.astype(np.float32), leverage, prior)
