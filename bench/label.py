@@ -31,7 +31,7 @@ from boustro.metrics.spans import score_entities
 from boustro.output import RunOptions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 
-JUDGED = (0, 5, 10, 20, 50)
+JUDGED = (0, 5, 10, 20, 50, 60)
 """Answers after which the suggestions of the rest are judged."""
 
 
