@@ -18,15 +18,15 @@ NO_LABEL = "(no label)"
 
 
 class TypedLabel(str):
-    """A label that was given as a number or a boolean, under the name that it has in files.
+    """A label that was given as a number, a boolean or a text in another form, under the name that it has in files.
 
     Attributes:
         value: As it was given.
     """
 
-    value: bool | int | float
+    value: bool | int | float | str
 
-    def __new__(cls, value: bool | int | float, name: str = "") -> "TypedLabel":
+    def __new__(cls, value: bool | int | float | str, name: str = "") -> "TypedLabel":
         """Return the label of a value, by default named as Python writes it."""
         made = super().__new__(cls, name or value)
         made.value = float(value) if isinstance(value, float) else value  # a subclass would be another kind of label

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import unicodedata
 from dataclasses import replace
 
 import numpy as np
@@ -138,6 +139,26 @@ def test_the_threshold_has_the_best_micro_f1():
     assert opened.threshold == labelling.threshold and opened.labels == labelling.labels
     score = opened.score(texts, [opened.read(o, s) for o, s in zip(outputs, texts, strict=True)], {})
     assert score.value == pytest.approx(100 * max(tried.values()))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_label_is_given_back_as_it_was_written(several, lm, tmp_path):
+    apart = unicodedata.normalize("NFD", "Gebühr")
+    given, texts = [[label] if several else label for label in (apart, "post") * 4], ["a fee", "a letter"] * 4
+    model = boustro.Classifier(lm, "mlp-pool", **SMALL).fit(texts, given, seed=1)
+    model.save_pretrained(tmp_path / "m")
+    opened = boustro.Classifier.from_pretrained(tmp_path / "m")
+    assert opened.types == ["Gebühr", "post"] and opened.fitted.labelling.values == {"Gebühr": apart, "post": "post"}
+    for each in (model.predict(texts), opened.predict(texts)):
+        assert {label for own in each for label in (own if several else [own])} <= {apart, "post"}
+    mixed = labelling_of([*given, ["Gebühr"] if several else "Gebühr"])
+    assert not mixed.values
+
+
+def labelling_of(labels):
+    """The labelling of a classifier of texts with these labels."""
+    rows = [{"text": "a", "labels" if isinstance(label, list) else "label": label} for label in labels]
+    return make_labelling("mlp-pool", read_texts(rows, DataOptions()), ClassOptions())
 
 
 # Several labels

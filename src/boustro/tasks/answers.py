@@ -79,7 +79,7 @@ class Label:
 
     @classmethod
     def of(cls, answer: Answer, values: Mapping[str, Any]) -> "Label":
-        """Return the most probable label of an answer; `values` are the labels that are no texts, by name."""
+        """Return the most probable label of an answer; `values` are the labels that are not their names."""
         (name,), (score,) = answer.tags, answer.scores
         return cls(name, score, answer.probabilities or {}, values.get(name))
 
@@ -151,7 +151,7 @@ class LabelSet(tuple[Any, ...]):
 
     @classmethod
     def of(cls, answer: Answer, values: Mapping[str, Any]) -> "LabelSet":
-        """Return the labels of an answer; `values` are those that are no texts, by name."""
+        """Return the labels of an answer; `values` are those that are not their names."""
         return cls([values.get(name, name) for name in answer.tags], answer.tags, answer.probabilities or {})
 
     @property

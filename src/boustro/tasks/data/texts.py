@@ -242,7 +242,8 @@ def label_list(value: Any) -> Any:
 
 
 def tidy_label(label: Any, where: str, notes: list[Note]) -> str:
-    """Return a label as text, without white space around it, which is noted; of a number or a boolean, with its value.
+    """Return a label as text, without white space around it, which is noted; with its value, if it is a number, a
+    boolean, or a text whose accents are characters of their own.
 
     1.0 is the label 1: a data frame makes floats of whole numbers beside a missing one.
     """
@@ -252,7 +253,7 @@ def tidy_label(label: Any, where: str, notes: list[Note]) -> str:
     tidy = compose(label.strip())
     if label.strip() != label:
         notes.append(Note(PADDED_LABELS, where, f"the label {shorten(label)}"))
-    return tidy
+    return tidy if tidy == label.strip() else TypedLabel(label.strip(), tidy)
 
 
 def is_label(value: Any) -> bool:

@@ -88,7 +88,7 @@ def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:
 
 
 def values_of(examples: Sequence[Any]) -> dict[str, Any]:
-    """Return the labels that are no texts, as they were given, by their names.
+    """Return the labels as they were given, by their names; none where each is its name.
 
     Raises `ValueError`, with two of them, where some are texts, numbers or booleans and others are not.
     """
@@ -105,7 +105,8 @@ def values_of(examples: Sequence[Any]) -> dict[str, Any]:
             shown = " and ".join(f"{value!r} ({type(value).__name__})" for value in both[:2])
             what = f"labels of several types, {shown}; write all as text, or all as numbers"
             raise ValueError(f"{data_name(examples)}: {what}")
-    return {} if str in kinds else dict(given)
+    values = dict(sorted(given, key=lambda pair: pair[0] == pair[1]))  # of a label in two forms its name
+    return {} if all(name == value for name, value in values.items()) else values
 
 
 def readable(name: str) -> str:
