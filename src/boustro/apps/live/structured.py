@@ -52,8 +52,6 @@ ESCAPED_RUN = re.compile(
 """Letters as codes, and URL-encoded fields, of which there are several, or a question mark before one."""
 ENCODED = re.compile(r"(?:%[0-9A-Fa-f]{2})+|&(?:amp;)?|[?+]")
 HALF = re.compile("[\ud800-\udfff]")
-STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additionalProperties"])
-"""What a JSON schema says of its form; the rest of it is text."""
 REMEMBERED_TEXTS = 20_000
 """Texts whose entities a checker remembers: a program sends its conversation again with every request."""
 
@@ -265,30 +263,6 @@ def checked(value: Any, reading: BodyTexts, place: str, key: str = "") -> Any:
         case Slot() if value.follow:
             reading.slots.append(value)
     return value
-
-
-def schema(value: Any, reading: BodyTexts, place: str) -> Any:
-    """Return a JSON schema: its form passes, its descriptions, defaults and choices are texts to check."""
-    match value:
-        case dict():
-            copy = {}
-            for name, one in value.items():
-                is_form = name in STRUCTURE and not isinstance(one, dict)
-                key = name if FIELD_NAME.fullmatch(name) else reading.text(name, place)
-                copy[key] = (form if is_form else schema)(one, reading, place)
-            return copy
-        case list():
-            return [schema(one, reading, place) for one in value]
-        case str() if value:
-            return reading.text(value, place)
-    return value
-
-
-def form(value: Any, reading: BodyTexts, place: str) -> Any:
-    """Return the form that a schema names; a word that is no plain name is a text to check."""
-    if isinstance(value, list):
-        return [form(one, reading, place) for one in value]
-    return value if not isinstance(value, str) or FIELD_NAME.fullmatch(value) else reading.text(value, place)
 
 
 def nothing(value: Any, reading: BodyTexts, place: str) -> Any:
