@@ -62,7 +62,7 @@ def test_a_part_of_a_text_is_moved_with_the_whole_of_each_mask_in_it(text, place
     regions = [Region(a, b, "PER", None) for a, b in zip(edges[::2], edges[1::2], strict=False)]
     released = rewrite(text, regions, Masks(["PER"]), "label")
     for start, end in combinations(range(len(text) + 1), 2):
-        first, last = moved(released.redactions, start, end)
+        ((first, last),) = moved(released.redactions, [(start, end)])
         inside = [region for region in regions if region.start < end and start < region.end]
         start, end = min([start, *(r.start for r in inside)]), max([end, *(r.end for r in inside)])
         parts = [(0, start, 0, first), (start, end, first, last), (end, len(text), last, len(released.text))]

@@ -58,8 +58,8 @@ class SlotLabels:
 
     def __call__(self, whole: Slot) -> None:
         """Move them with what is written in the text."""
-        for start, end, unit, said in self.found:
-            first, last = moved(whole.redactions, start, end)
+        places = moved(whole.redactions, ((start, end) for start, end, *_ in self.found))
+        for (start, end, unit, said), (first, last) in zip(self.found, places, strict=True):
             new = whole.result[first:last]
             counted = {"start": first, "end": last}
             for slot, says in said:
@@ -70,8 +70,8 @@ class SlotLabels:
 
     def joins(self, whole: Slot) -> bool:
         """Return whether words that are listed beside the text, or names without a place, have one mask together."""
-        listed = [(start, end) for start, end, _, said in self.found if [says for _, says in said] == ["text"]]
-        return len({moved(whole.redactions, *place) for place in listed}) < len({*listed})
+        listed = {(start, end) for start, end, _, said in self.found if [says for _, says in said] == ["text"]}
+        return len({*moved(whole.redactions, listed)}) < len(listed)
 
 
 def labelled(tree: Any, reading: BodyTexts, place: str) -> Any:
