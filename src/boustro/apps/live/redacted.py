@@ -23,7 +23,7 @@ from typing import Any
 
 from boustro.apps.live.redactor import moved
 from boustro.apps.live.structured import BodyTexts, JsonSlot, Slot, checked, filled, respelled, unescaped
-from boustro.tasks import TEXT_KEYS
+from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.data.marks import Keys, Mark, find_marks
 from boustro.tasks.data.named import no_column
 from boustro.tasks.data.units import OffsetUnit, count_in, find_unit, place_span
@@ -230,11 +230,14 @@ class GivenFile(WrittenFile):
             return RedactedRow(row, self, reading.slots, values, row.spelled)
         tree, values = self._labelled(self._cells(row), reading, row.place, self.columns), {}
         for key, cell in row.value.items():
-            if key in self.columns:
-                values[key] = reading.text(cell, row.place) if isinstance(tree[key], str) and cell else tree[key]
-                reading.slots += [tree[key]] if isinstance(tree[key], Slot) else []
-            elif key in self._moved:
-                values[key] = JsonSlot(cell, tree[key], []) if isinstance(cell, str) else tree[key]
+            match tree[key]:
+                case str() as text if text and key in self.columns:
+                    tree[key] = reading.text(text, row.place)
+                case list() | dict() | Slot() as one if key in self.columns:
+                    tree[key] = checked(one, reading, row.place, key)
+            if key in self.columns or key in self._moved:
+                is_json = isinstance(cell, str) and isinstance(tree[key], (list, dict))
+                values[key] = JsonSlot(cell, tree[key], []) if is_json else tree[key]
         text = "\n".join(str(value) for value in row.value.values() if value is not None)
         return RedactedRow(row, self, reading.slots, values, text)
 
@@ -242,7 +245,7 @@ class GivenFile(WrittenFile):
         """Return a row of a table with the values of cells that hold JSON, but for those of texts."""
         cells = dict(row.value)
         for key, cell in cells.items():
-            if key not in self.columns and isinstance(cell, str) and cell[:1] in ("[", "{"):
+            if (key not in self.columns or key in WORD_KEYS) and isinstance(cell, str) and cell[:1] in ("[", "{"):
                 with suppress(ValueError, RecursionError):
                     cells[key] = json.loads(cell, **STRICT)
         return cells
