@@ -297,6 +297,13 @@ def test_words_that_stay_keep_their_spelling(spelled, file, capsys):
     assert redacted(file("a.jsonl", f"{spelled}\n"), capsys) == f"{expected}\n"
 
 
+@pytest.mark.parametrize("named", ["text", "tokens"])
+def test_json_in_a_cell_that_is_nested_too_deep_is_a_problem_of_its_row(named, file, capsys):
+    path = file("a.csv", f"text,tokens\nAda left.,{'[' * 900}{']' * 900}\n")
+    assert main(["redact", str(path), "--text-column", named]) == 1
+    assert capsys.readouterr().err == f"boustro: {path}:2: JSON that is nested too deep to be read\n"
+
+
 def test_words_that_have_one_mask_together_are_noted(file, capsys):
     records = [{"text": f"{name} left.", "words": [*name.split(), "left", "."]} for name in ("Ada Brandt", "Okonkwo")]
     path = file("a.jsonl", rows(*(one | {"tags": ["O"] * len(one["words"])} for one in records)))

@@ -212,7 +212,12 @@ class GivenFile(WrittenFile):
         first = [*islice(rows, 2)]
         is_frame = self.form == "json" and len(first) == 1 and len(first[0].value) == 1
         for row in chain(first, rows):
-            made = self._of_json(row, is_frame) if self.form == "json" else self._of_texts(row)
+            try:
+                made = self._of_json(row, is_frame) if self.form == "json" else self._of_texts(row)
+            except (ValueError, RecursionError) as error:
+                too_deep = f"{row.place}: JSON that is nested too deep to be read"
+                problem = str(error) if isinstance(error, ValueError) else too_deep
+                made = RedactedRow(row._replace(problem=problem), self)
             if made.row.problem and self.shown:
                 said = {name: getattr(made.row, name).replace(path, self.shown) for name in ("place", "problem")}
                 made.row = made.row._replace(**said)
@@ -272,19 +277,13 @@ class GivenFile(WrittenFile):
 
     def _of_json(self, row: FileRow, may_be_frame: bool) -> RedactedRow:
         reading, trees, ends = BodyTexts(halves=True, first=self._labelled), [], list[int]()
-        try:
-            for one in row.value:
-                if may_be_frame and (cells := frame_cells(one)):
-                    trees.append(self._frame(one, cells, ends, reading, row.place))
-                else:
-                    tree = self._labelled(one, reading, row.place, self.named)
-                    trees.append((self._chosen if self.named else checked)(tree, reading, row.place))
-        except RecursionError:
-            row = row._replace(problem=f"{row.place}: JSON that is nested too deep to be read")
-        except ValueError as error:
-            row = row._replace(problem=str(error))
-        slots = [] if row.problem else reading.slots
-        return RedactedRow(row, self, slots, trees, unescaped(row.spelled)[0], ends=ends)
+        for one in row.value:
+            if may_be_frame and (cells := frame_cells(one)):
+                trees.append(self._frame(one, cells, ends, reading, row.place))
+            else:
+                tree = self._labelled(one, reading, row.place, self.named)
+                trees.append((self._chosen if self.named else checked)(tree, reading, row.place))
+        return RedactedRow(row, self, reading.slots, trees, unescaped(row.spelled)[0], ends=ends)
 
     def _frame(
         self, value: Any, cells: Sequence[Mapping[str, Any]], ends: list[int], reading: BodyTexts, place: str
