@@ -155,12 +155,14 @@ def test_a_mask_in_a_request_is_taken_but_for_those_that_a_reader_of_masks_repea
 def test_a_whole_answer_and_its_names():
     talk = conversation()
     talk.ask(user("Okonkwo?"))
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": "[PER_1]", "b": "Ada"}'}}
+    arguments = '{"a": "[PER_1]", "b": "Ada", "words": ["[PER_1]", "met", "(Ada)", "[PER_1]"]}'
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
     spoken = {"role": "assistant", "content": "[PER_1] knows Ada.", "tool_calls": [call], "annotations": [SECRET]}
     answer = talk.answer({"id": "x", "choices": [{"index": 0, "message": spoken}], "usage": {"n": 3, "by": SECRET}})
     made = answer["choices"][0]["message"]
     assert made["content"] == "Okonkwo knows [PER_2]." and answer["usage"] == {"n": 3}
-    assert json.loads(made["tool_calls"][0]["function"]["arguments"]) == {"a": "Okonkwo", "b": "[PER_2]"}
+    names = {"a": "Okonkwo", "b": "[PER_2]", "words": ["Okonkwo", "met", "([PER_2])", "Okonkwo"]}
+    assert json.loads(made["tool_calls"][0]["function"]["arguments"]) == names
     assert "annotations" not in made and talk.left_out == {"annotations"}
 
 

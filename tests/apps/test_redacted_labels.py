@@ -62,7 +62,7 @@ def test_a_part_of_a_text_is_moved_with_the_whole_of_each_mask_in_it(text, place
     regions = [Region(a, b, "PER", None) for a, b in zip(edges[::2], edges[1::2], strict=False)]
     released = rewrite(text, regions, Masks(["PER"]), "label")
     for start, end in combinations(range(len(text) + 1), 2):
-        first, last = moved(released.redactions, start, end)
+        ((first, last),) = moved(released.redactions, [(start, end)])
         inside = [region for region in regions if region.start < end and start < region.end]
         start, end = min([start, *(r.start for r in inside)]), max([end, *(r.end for r in inside)])
         parts = [(0, start, 0, first), (start, end, first, last), (end, len(text), last, len(released.text))]
@@ -75,6 +75,8 @@ SQUAD = {"context": "Then Ada Brandt left in May.", "question": "When?"}
 ANSWERS = [{"text": "in May", "start": 21}, {"text": "Brandt", "answer_start": 9}]
 NESTED = {"title": "Okonkwo", "paragraphs": [{"context": SQUAD["context"], "qas": []}]}
 TOKENS = [{"text": "Okonkwo", "start": 0, "end": 7, "id": 0}, {"text": "left", "start": 8, "end": 12}]
+SENTENCE = ["Ada", "Brandt", "e\u0301te\u0301", "🦬", "May", "said", "in", "May", "(Okonkwo's)", ",", "Port", "Lisse"]
+OF_SENTENCE = ["[PER_1]"] * 2 + SENTENCE[2:4] + ["[PER_2]", "said", "in", "May", "([PER_3]'s)", ",", *["[LOC_1]"] * 2]
 LEFT = {"text": "Ada Brandt left.", "entities": [[11, 15, "A"]]}
 NOT_OF_IT = {"segments": [{"start": 3, "end": 9, "text": "it rained"}], "pages": {"start": 1, "end": 9}, "n": [11, 15]}
 BEFORE_AND_AFTER = {
@@ -129,6 +131,22 @@ BEFORE_AND_AFTER = {
         {"words": ["Ada", "left"], "tags": ["B-Ada", "O"], "ner": [[0, 1, "Okonkwo"]]},
         {"words": ["[PER_1]", "left"], "tags": ["B-[PER_1]", "O"], "ner": [[0, 1, "Okonkwo"]]},
     ),
+    "words of a sentence without its text": (
+        {"tokens": SENTENCE, "ner_tags": [1, 2, *[0] * 8, 5, 6], "chunks": SENTENCE[:2]},
+        {"tokens": OF_SENTENCE, "ner_tags": [1, 2, *[0] * 8, 5, 6], "chunks": ["[PER_4]", "Brandt"]},
+    ),
+    "several sentences": (
+        {"words": [["Ada", "Brandt"], [], ["", "Ada", "\n", "left", "\u00a0"]], "tokens": []},
+        {"words": [["[PER_1]", "[PER_1]"], [], ["", "[PER_2]", "\n", "left", "\u00a0"]], "tokens": []},
+    ),
+    "no words of a sentence": (
+        {"words": ["Ada", "Brandt", "Port Lisse"], "tokens": ["Ada", "Brandt", 3]},
+        {"words": ["[PER_1]", "Brandt", "[LOC_1]"], "tokens": ["[PER_1]", "Brandt", 3]},
+    ),
+    "words that are not those of the text": (
+        {"text": "It rained.", "tokens": ["Ada", "Brandt", "left"], "tags": ["B-PER", "I-PER", "O"]},
+        {"text": "It rained.", "tokens": ["[PER_1]", "[PER_1]", "left"], "tags": ["B-PER", "I-PER", "O"]},
+    ),
     "tokens": (
         {"text": "Okonkwo left.", "tokens": TOKENS},
         {"text": "[PER_1] left.", "tokens": [TOKENS[0] | {"text": "[PER_1]"}, TOKENS[1]]},
@@ -174,12 +192,16 @@ def test_each_form_of_labels_follows_its_text(before, after, file, capsys):
 RECORD = {"text": "Then Ada Brandt left.", "entities": [{"start": 16, "end": 20, "label": "A"}, [5, 8, "B"]]}
 AFTER = {"text": "Then [PER_1] left.", "entities": [{"start": 13, "end": 17, "label": "A"}, [5, 12, "B"]]}
 
+WORDS = {"n": "a", "tokens": SENTENCE, "entities": [0, 2]}
+OF_WORDS = WORDS | {"tokens": OF_SENTENCE}
+
 
 def as_csv(records) -> str:
     made = io.StringIO()
     table = csv.DictWriter(made, records[0])
     table.writeheader()
-    table.writerows(one | {"entities": json.dumps(one["entities"])} for one in records)
+    lists = [{key: json.dumps(cell) for key, cell in one.items() if isinstance(cell, list)} for one in records]
+    table.writerows(one | cells for one, cells in zip(records, lists, strict=True))
     return made.getvalue()
 
 
@@ -187,17 +209,28 @@ DOORS = {
     "a.jsonl": lambda records: rows(*records),
     "a.json": json.dumps,
     "frame.json": lambda records: json.dumps(
-        {name: {str(n): r[name] for n, r in enumerate(records)} for name in AFTER}
+        {name: {str(n): r[name] for n, r in enumerate(records)} for name in records[0]}
     ),
     "a.csv": as_csv,
 }
 
 
-@pytest.mark.parametrize("options", [[], ["--text-column", "text"], ["--same-everywhere"]])
+@pytest.mark.parametrize(
+    ("before", "after", "options"),
+    [
+        (RECORD, AFTER, []),
+        (RECORD, AFTER, ["--text-column", "text"]),
+        (RECORD, AFTER, ["--same-everywhere"]),
+        (WORDS, OF_WORDS, ["--text-column", "tokens"]),
+        (WORDS, OF_WORDS, ["--text-column", "tokens,n", "--same-everywhere"]),
+    ],
+)
 @pytest.mark.parametrize("name", DOORS)
-def test_labels_follow_their_text_through_every_door(name, options, file, tmp_path, capsys, monkeypatch):
+def test_labels_and_words_follow_their_text_through_every_door(
+    name, before, after, options, file, tmp_path, capsys, monkeypatch
+):
     (tmp_path / "in").mkdir()
-    path, expected = file(f"in/{name}", DOORS[name]([RECORD] * 3)), DOORS[name]([AFTER] * 3)
+    path, expected = file(f"in/{name}", DOORS[name]([before] * 3)), DOORS[name]([after] * 3)
     assert redacted(path, capsys, *options) == expected
     out = tmp_path / "out"
     assert (
@@ -229,6 +262,46 @@ def test_labels_in_a_table_with_types_follow_their_text(ending, tmp_path, capsys
         assert found["entities"].to_pylist() == [AFTER["entities"][:1], None]
     else:
         assert pandas.read_excel(out).equals(frames[1])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "xlsx"])
+def test_words_in_the_cells_of_a_table_with_types_are_read_as_a_sentence(ending, tmp_path, capsys):
+    """And a name has its mask in every row, if that is asked for."""
+    pandas, is_typed = pytest.importorskip("pandas"), ending != "xlsx"
+    rows_of = [SENTENCE, [], None, ["Okonkwo", "met", "Ada", "Brandt"]]
+    after = [OF_SENTENCE, [], None, ["[PER_3]", "met", "[PER_1]", "[PER_1]"]]
+    given, out = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"
+    cells = [one if is_typed or one is None else json.dumps(one, ensure_ascii=False) for one in rows_of]
+    frame = pandas.DataFrame({"tokens": cells, "n": [1, 2, 3, 4]})
+    write = {
+        "parquet": frame.to_parquet,
+        "arrow": frame.to_feather,
+        "xlsx": lambda path: frame.to_excel(path, index=False),
+    }
+    write[ending](given)
+    assert main(["redact", str(given), "--text-column", "tokens", "--same-everywhere", "--out", str(out)]) == 0
+    assert "one mask stands for several" not in capsys.readouterr().err
+    if is_typed:
+        read = {"parquet": pandas.read_parquet, "arrow": pandas.read_feather}[ending](out)
+        found = [None if cell is None else [*cell] for cell in read["tokens"]]
+    else:
+        found = [json.loads(cell) if isinstance(cell, str) else None for cell in pandas.read_excel(out)["tokens"]]
+    assert found == after
+
+
+@pytest.mark.parametrize(
+    "spelled", ['{"tokens":["A\\u0064a", "Brandt" ,"\\/"]}', '{"log": "{\\"tokens\\": [\\"left\\"]}"}']
+)
+def test_words_that_stay_keep_their_spelling(spelled, file, capsys):
+    expected = spelled.replace('"A\\u0064a", "Brandt"', '"[PER_1]", "[PER_1]"')
+    assert redacted(file("a.jsonl", f"{spelled}\n"), capsys) == f"{expected}\n"
+
+
+@pytest.mark.parametrize("named", ["text", "tokens"])
+def test_json_in_a_cell_that_is_nested_too_deep_is_a_problem_of_its_row(named, file, capsys):
+    path = file("a.csv", f"text,tokens\nAda left.,{'[' * 900}{']' * 900}\n")
+    assert main(["redact", str(path), "--text-column", named]) == 1
+    assert capsys.readouterr().err == f"boustro: {path}:2: JSON that is nested too deep to be read\n"
 
 
 def test_words_that_have_one_mask_together_are_noted(file, capsys):

@@ -178,10 +178,11 @@ class WrittenFile:
 
         table, number = self.file.open(self.form, notes=self.notes), 0
         for key in self.columns:
-            kind = table.schema.field(key).type
-            kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+            kind = given = table.schema.field(key).type
+            while hasattr(kind, "value_type"):  # of a list, or of a dictionary of values
+                kind = kind.value_type
             if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-                what = f"{table.path}: the column {key!r} has no texts but the type {kind}"
+                what = f"{table.path}: the column {key!r} has no texts but the type {given}"
                 raise ValueError(f"{what}; name one with texts")
         for batch in table.batches():
             rows = batch.select([field.name for field in batch.schema if may_have_texts(field.type)]).to_pylist()

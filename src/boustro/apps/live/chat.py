@@ -24,6 +24,7 @@ from typing import Any
 from boustro.apps.live.masks import Masks, Restorer
 from boustro.apps.live.redactor import Redactor
 from boustro.apps.live.structured import (
+    FIELD_NAME,
     BodyTexts,
     Checker,
     Rule,
@@ -38,13 +39,14 @@ from boustro.apps.live.structured import (
     numbers,
     plain,
     record,
-    schema,
     text_or_null,
     texts,
 )
 
 GROWING = ("arguments", "input")
 """What of a call of a function arrives in pieces."""
+STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additionalProperties"])
+"""What a JSON schema says of its form; the rest of it is text."""
 MOST_CHOICES = 128  # OpenAI's own limit of n; each choice holds a stream, so a server could be filled by more
 
 
@@ -53,6 +55,30 @@ def content(value: Any, reading: BodyTexts, place: str) -> Any:
     if isinstance(value, str):
         return reading.json(value, place, must=reading.wants_json) if value else value
     return CONTENT_PARTS(value, reading, place)
+
+
+def schema(value: Any, reading: BodyTexts, place: str) -> Any:
+    """Return a JSON schema: its form passes, its descriptions, defaults and choices are texts to check."""
+    match value:
+        case dict():
+            copy = {}
+            for name, one in value.items():
+                is_form = name in STRUCTURE and not isinstance(one, dict)
+                key = name if FIELD_NAME.fullmatch(name) else reading.text(name, place)
+                copy[key] = (form if is_form else schema)(one, reading, place)
+            return copy
+        case list():
+            return [schema(one, reading, place) for one in value]
+        case str() if value:
+            return reading.text(value, place)
+    return value
+
+
+def form(value: Any, reading: BodyTexts, place: str) -> Any:
+    """Return the form that a schema names; a word that is no plain name is a text to check."""
+    if isinstance(value, list):
+        return [form(one, reading, place) for one in value]
+    return value if not isinstance(value, str) or FIELD_NAME.fullmatch(value) else reading.text(value, place)
 
 
 _PART: dict[str, Rule] = {"type": plain, "cache_control": plain}

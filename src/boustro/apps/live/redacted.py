@@ -23,7 +23,7 @@ from typing import Any
 
 from boustro.apps.live.redactor import moved
 from boustro.apps.live.structured import BodyTexts, JsonSlot, Slot, checked, filled, respelled, unescaped
-from boustro.tasks import TEXT_KEYS
+from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.data.marks import Keys, Mark, find_marks
 from boustro.tasks.data.named import no_column
 from boustro.tasks.data.units import OffsetUnit, count_in, find_unit, place_span
@@ -58,8 +58,8 @@ class SlotLabels:
 
     def __call__(self, whole: Slot) -> None:
         """Move them with what is written in the text."""
-        for start, end, unit, said in self.found:
-            first, last = moved(whole.redactions, start, end)
+        places = moved(whole.redactions, ((start, end) for start, end, *_ in self.found))
+        for (start, end, unit, said), (first, last) in zip(self.found, places, strict=True):
             new = whole.result[first:last]
             counted = {"start": first, "end": last}
             for slot, says in said:
@@ -70,8 +70,8 @@ class SlotLabels:
 
     def joins(self, whole: Slot) -> bool:
         """Return whether words that are listed beside the text, or names without a place, have one mask together."""
-        listed = [(start, end) for start, end, _, said in self.found if [says for _, says in said] == ["text"]]
-        return len({moved(whole.redactions, *place) for place in listed}) < len({*listed})
+        listed = {(start, end) for start, end, _, said in self.found if [says for _, says in said] == ["text"]}
+        return len({*moved(whole.redactions, listed)}) < len(listed)
 
 
 def labelled(tree: Any, reading: BodyTexts, place: str) -> Any:
@@ -212,7 +212,12 @@ class GivenFile(WrittenFile):
         first = [*islice(rows, 2)]
         is_frame = self.form == "json" and len(first) == 1 and len(first[0].value) == 1
         for row in chain(first, rows):
-            made = self._of_json(row, is_frame) if self.form == "json" else self._of_texts(row)
+            try:
+                made = self._of_json(row, is_frame) if self.form == "json" else self._of_texts(row)
+            except (ValueError, RecursionError) as error:
+                too_deep = f"{row.place}: JSON that is nested too deep to be read"
+                problem = str(error) if isinstance(error, ValueError) else too_deep
+                made = RedactedRow(row._replace(problem=problem), self)
             if made.row.problem and self.shown:
                 said = {name: getattr(made.row, name).replace(path, self.shown) for name in ("place", "problem")}
                 made.row = made.row._replace(**said)
@@ -230,11 +235,14 @@ class GivenFile(WrittenFile):
             return RedactedRow(row, self, reading.slots, values, row.spelled)
         tree, values = self._labelled(self._cells(row), reading, row.place, self.columns), {}
         for key, cell in row.value.items():
-            if key in self.columns:
-                values[key] = reading.text(cell, row.place) if isinstance(tree[key], str) and cell else tree[key]
-                reading.slots += [tree[key]] if isinstance(tree[key], Slot) else []
-            elif key in self._moved:
-                values[key] = JsonSlot(cell, tree[key], []) if isinstance(cell, str) else tree[key]
+            match tree[key]:
+                case str() as text if text and key in self.columns:
+                    tree[key] = reading.text(text, row.place)
+                case list() | dict() | Slot() as one if key in self.columns:
+                    tree[key] = checked(one, reading, row.place, key)
+            if key in self.columns or key in self._moved:
+                is_json = isinstance(cell, str) and isinstance(tree[key], (list, dict))
+                values[key] = JsonSlot(cell, tree[key], []) if is_json else tree[key]
         text = "\n".join(str(value) for value in row.value.values() if value is not None)
         return RedactedRow(row, self, reading.slots, values, text)
 
@@ -242,7 +250,7 @@ class GivenFile(WrittenFile):
         """Return a row of a table with the values of cells that hold JSON, but for those of texts."""
         cells = dict(row.value)
         for key, cell in cells.items():
-            if key not in self.columns and isinstance(cell, str) and cell[:1] in ("[", "{"):
+            if (key not in self.columns or key in WORD_KEYS) and isinstance(cell, str) and cell[:1] in ("[", "{"):
                 with suppress(ValueError, RecursionError):
                     cells[key] = json.loads(cell, **STRICT)
         return cells
@@ -269,19 +277,13 @@ class GivenFile(WrittenFile):
 
     def _of_json(self, row: FileRow, may_be_frame: bool) -> RedactedRow:
         reading, trees, ends = BodyTexts(halves=True, first=self._labelled), [], list[int]()
-        try:
-            for one in row.value:
-                if may_be_frame and (cells := frame_cells(one)):
-                    trees.append(self._frame(one, cells, ends, reading, row.place))
-                else:
-                    tree = self._labelled(one, reading, row.place, self.named)
-                    trees.append((self._chosen if self.named else checked)(tree, reading, row.place))
-        except RecursionError:
-            row = row._replace(problem=f"{row.place}: JSON that is nested too deep to be read")
-        except ValueError as error:
-            row = row._replace(problem=str(error))
-        slots = [] if row.problem else reading.slots
-        return RedactedRow(row, self, slots, trees, unescaped(row.spelled)[0], ends=ends)
+        for one in row.value:
+            if may_be_frame and (cells := frame_cells(one)):
+                trees.append(self._frame(one, cells, ends, reading, row.place))
+            else:
+                tree = self._labelled(one, reading, row.place, self.named)
+                trees.append((self._chosen if self.named else checked)(tree, reading, row.place))
+        return RedactedRow(row, self, reading.slots, trees, unescaped(row.spelled)[0], ends=ends)
 
     def _frame(
         self, value: Any, cells: Sequence[Mapping[str, Any]], ends: list[int], reading: BodyTexts, place: str

@@ -13,8 +13,10 @@ the same mask in a whole conversation, and `restore` and `Restorer` put names ba
 """
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -292,21 +294,24 @@ def rewrite(
     return Released("".join([*parts, text[at - start :]]), tuple(redactions), counted)
 
 
-def moved(redactions: Iterable[Redaction], start: int, end: int) -> tuple[int, int]:
-    """Return where the characters `[start, end)` of a text stand once these were removed, with the whole of what stands
-    for one that they overlap.
+def moved(redactions: Sequence[Redaction], places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return where parts `[start, end)` of a text stand once these were removed, each with the whole of what stands
+    for one that it overlaps.
 
     `"Ada Brandt left"`, in which `[0, 10)` became `[PER_1]`: `[4, 15)` → `[0, 12)`
     """
-    first, last, shift = start, end, 0
-    for one in redactions:
-        begin, after = one.at + shift, one.at + shift + one.size
-        if end <= begin:
-            break
-        shift += one.size - len(one.written)
-        first = start - shift if after <= start else min(first, one.at)
-        last = end - shift if after <= end else one.at + len(one.written)
-    return first, last
+    shifts = [*accumulate((one.size - len(one.written) for one in redactions), initial=0)]
+    begins = [one.at + shift for one, shift in zip(redactions, shifts, strict=False)]
+    ends = [begin + one.size for one, begin in zip(redactions, begins, strict=True)]
+    found = []
+    for start, end in places:
+        before, until = bisect_right(ends, start), bisect_left(begins, end)  # those between them overlap it
+        first, last = start - shifts[before], end - shifts[until]
+        if before < until:
+            first = min(first, redactions[before].at)
+            last = max(last, redactions[until - 1].at + len(redactions[until - 1].written))
+        found.append((first, last))
+    return found
 
 
 def _outside(region: Region, literal: Sequence[tuple[int, int]], text: str, start: int) -> Iterable[tuple[int, int]]:

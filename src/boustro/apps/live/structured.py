@@ -20,7 +20,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 from urllib.parse import unquote
 
@@ -31,12 +31,14 @@ from boustro.apps.live.redactor import (
     WordCount,
     Written,
     check_masked,
+    moved,
     open_tagger,
     rewrite,
     whole_characters,
 )
 from boustro.choose import lazy
 from boustro.names import SHIPPED_TAGGER
+from boustro.tasks import WORD_KEYS
 from boustro.text.rows import STRICT
 
 PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9_.:/+=$-]|@(?=[0-9])){0,4096}", re.ASCII)
@@ -52,8 +54,6 @@ ESCAPED_RUN = re.compile(
 """Letters as codes, and URL-encoded fields, of which there are several, or a question mark before one."""
 ENCODED = re.compile(r"(?:%[0-9A-Fa-f]{2})+|&(?:amp;)?|[?+]")
 HALF = re.compile("[\ud800-\udfff]")
-STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additionalProperties"])
-"""What a JSON schema says of its form; the rest of it is text."""
 REMEMBERED_TEXTS = 20_000
 """Texts whose entities a checker remembers: a program sends its conversation again with every request."""
 
@@ -81,6 +81,8 @@ class Slot:
     redactions: tuple[Redaction, ...] = ()
     follow: Callable[["Slot"], None] | None = None
     """Gives results to the slots whose values depend on that of this one."""
+    words: Sequence["Slot"] = ()
+    """Those of a sentence of which this slot is the text; it stands nowhere itself."""
 
     @property
     def is_changed(self) -> bool:
@@ -127,6 +129,15 @@ class BodyTexts:
         """Return a slot for a text that is checked where it is met."""
         given = given if self.halves else whole_characters(given, last=True)[0]
         return Slot(given, place, key if PLAIN_NAME.fullmatch(key) else "", number)
+
+    def sentence(self, given: Iterable[str], place: str) -> list[Slot]:
+        """Return slots for words that are read as one text, without their key: with it a tagger masks more other words.
+
+        `["Ms", "Ada", "Brandt's", "dog"]` → `["[PER_1]", "[PER_1]", "[PER_1]'s", "dog"]`
+        """
+        words = [self.slot(word, place) for word in given]
+        self.text(" ".join(word.text for word in words), place).words = words
+        return words
 
     def json(self, given: str, place: str, must: bool = True, key: str = "") -> Slot | JsonSlot:
         """Return a slot for a text that is JSON, or without `must` may be. What cannot be parsed is a text.
@@ -257,6 +268,8 @@ def checked(value: Any, reading: BodyTexts, place: str, key: str = "") -> Any:
             return reading.json(value, place, must=False, key=key) if value else value
         case int() | float() if not isinstance(value, bool):
             return reading.text(getattr(value, "digits", str(value)), place, key, value)
+        case list() if key in WORD_KEYS and all(isinstance(one, str) and " " not in one.strip() for one in value):
+            return reading.sentence(value, place)
         case list():
             return [checked(one, reading, place, key) for one in value]
         case dict():
@@ -265,30 +278,6 @@ def checked(value: Any, reading: BodyTexts, place: str, key: str = "") -> Any:
         case Slot() if value.follow:
             reading.slots.append(value)
     return value
-
-
-def schema(value: Any, reading: BodyTexts, place: str) -> Any:
-    """Return a JSON schema: its form passes, its descriptions, defaults and choices are texts to check."""
-    match value:
-        case dict():
-            copy = {}
-            for name, one in value.items():
-                is_form = name in STRUCTURE and not isinstance(one, dict)
-                key = name if FIELD_NAME.fullmatch(name) else reading.text(name, place)
-                copy[key] = (form if is_form else schema)(one, reading, place)
-            return copy
-        case list():
-            return [schema(one, reading, place) for one in value]
-        case str() if value:
-            return reading.text(value, place)
-    return value
-
-
-def form(value: Any, reading: BodyTexts, place: str) -> Any:
-    """Return the form that a schema names; a word that is no plain name is a text to check."""
-    if isinstance(value, list):
-        return [form(one, reading, place) for one in value]
-    return value if not isinstance(value, str) or FIELD_NAME.fullmatch(value) else reading.text(value, place)
 
 
 def nothing(value: Any, reading: BodyTexts, place: str) -> Any:
@@ -435,7 +424,11 @@ class Checker:
             released = rewrite(slot.text, given, masks, self.write)
             slot.redactions = released.redactions
             self.counted += released.counted
-            slot.result = restore(released.text, names) if names else released.text
+            ends = accumulate((len(word.text) + 1 for word in slot.words), initial=0)
+            places = moved(slot.redactions, ((start, end - 1) for start, end in pairwise(ends)))
+            for word, (start, end) in zip(slot.words, places, strict=True):
+                word.result = restore(released.text[start:end], names or {})
+            slot.result = restore(released.text, names or {})
             if slot.number is not None and slot.result == slot.text:
                 slot.result = slot.number
             if slot.follow:
