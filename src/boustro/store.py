@@ -171,7 +171,7 @@ class Artefact:
         artefact = Artefact("ner")
         artefact.kind                           "tagger"; `None` where Boustro wrote no folder
         artefact.check("tagger")                its manifest, or an error that says what is wrong
-        artefact.json("config.json")            {"task": "tag", …}
+        artefact.config()                       {"task": "tag", …}
         artefact.sha256("head.safetensors")
     """
 
@@ -298,6 +298,12 @@ class Artefact:
     def json(self, name: str) -> Any:
         """Return the content of a JSON file, anew each time; `ValueError` with its path when it is damaged."""
         return parse_file(self.path / name, lambda: self.read(name).decode())
+
+    def config(self) -> dict[str, Any]:
+        """Return the settings in config.json, as `json`."""
+        if not isinstance(found := self.json("config.json"), dict):
+            raise ValueError(f"{self.path / 'config.json'}: damaged (not an object)")
+        return found
 
     def sha256(self, name: str, make: Callable[[Path], str] | None = None) -> str:
         """Return the hash of a file, made once by `hash_file` or `make`."""

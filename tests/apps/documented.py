@@ -166,6 +166,7 @@ def make_folder(folder: Path) -> Path:
         for command in MADE:
             assert main(make_small(command.split())) == 0
     shutil.copytree(folder / "names", folder / "my-names")
+    shutil.copytree(folder / "ner", folder / "my-orders")
     (folder / "texts").mkdir()
     _write(folder / "texts" / "a.jsonl", CORPUS)
     for name in SHARDS:
@@ -216,9 +217,10 @@ def run_block(block: str, folder: Path) -> None:
         if (arguments := arguments_of(command)) is None:
             continue
         arguments = make_small(arguments)
-        if "--out" in arguments and arguments[0] != "label":  # which continues a file
-            # A placeholder, or the result of another choice in the same block.
-            _remove(folder / arguments[arguments.index("--out") + 1])
+        for option in ("--out-tagger", "--out"):
+            if option in arguments and (option, arguments[0]) != ("--out", "label"):  # which continues a file
+                # A placeholder, or the result of another choice in the same block.
+                _remove(folder / arguments[arguments.index(option) + 1])
         assert main(arguments) == 0, " ".join(arguments)
 
 

@@ -600,7 +600,8 @@ def test_ray_does_what_one_process_does_although_an_actor_and_the_driver_are_kil
     run("predict", folder, source, "--out", tmp_path / "local")
     command = ["predict", str(folder), str(source), "--out", str(tmp_path / "out"), "--engine", "ray", "--workers", "2"]
     log = tmp_path / "done"
-    inherited = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{Path(__file__).parent}", "OMP_NUM_THREADS": "1"}
+    beside = (os.environ.get("PYTHONPATH", ""), Path(__file__).parent, Path(__file__).parents[1])
+    inherited = {"PYTHONPATH": ":".join(map(str, beside)), "OMP_NUM_THREADS": "1"}
     driver = start(logged_job, command, tmp_path / "errors", str(log), **inherited)
     finished = lambda: len(list((tmp_path / "out").glob("part-*.jsonl")))  # noqa: E731
 

@@ -396,7 +396,7 @@ def named_by_folder(folder: Artefact) -> list[str]:
     if folder.kind not in (MEMORY, NAMES):
         return []
     with folder.opened(folder.kind):
-        return [folder.json("config.json")["encoder"]]
+        return [folder.config()["encoder"]]
 
 
 NETWORK, NUM_PLACES = "names.safetensors", 3  # outside, begins, goes on
@@ -485,7 +485,7 @@ def load_names(folder: Artefact) -> tuple[NamesNetwork, dict[str, Any]]:
     """Return the network and the config of a folder; `FileNotFoundError` or `ValueError` where it is missing or
     damaged."""
     with folder.opened(NAMES, needs=(NETWORK, "config.json")):
-        config, arrays = folder.json("config.json"), read_arrays(folder / NETWORK, folder.read(NETWORK))
+        config, arrays = folder.config(), read_arrays(folder / NETWORK, folder.read(NETWORK))
         network = NamesNetwork(
             **{name: array.astype(np.float32) for name, array in arrays.items()}, num_kinds=len(config["kinds"])
         )

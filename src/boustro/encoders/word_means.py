@@ -334,7 +334,7 @@ def load_means(folder: Artefact) -> tuple[WordMeans, dict[str, Any]]:
     """Return the words and the config of a memory; `FileNotFoundError` or `ValueError` where it is missing or
     damaged."""
     with folder.opened(MEMORY_KIND, needs=(MEMORY_FILE, WORDS_FILE, "config.json")):
-        known, config = read_means(folder), folder.json("config.json")
+        known, config = read_means(folder), folder.config()
         if not isinstance(config["encoder"], str) or "reading" not in config:
             raise ValueError("no encoder is named")
         return known, config

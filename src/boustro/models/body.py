@@ -10,6 +10,7 @@ B rows, P pieces, D width of a state.
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from types import SimpleNamespace
@@ -140,13 +141,14 @@ def find_own(place: Artefact) -> Found:
     if place.kind != "model" or not (packed or (place / PLAIN_FILE).is_file()):
         return found
     place.check("model", verify=packed)
-    settings = place.json("config.json")
+    settings = place.config()
     if settings.get("model_type") not in OWN_BODIES or "quantization_config" in settings:
         return found
     own = _own_class(settings["model_type"])
     config = PlainConfig(**{**own.kind, **own.defaults, **settings})
-    if own.kind.items() <= vars(config).items() and (shapes := own.shapes(config)):
-        wanted, besides = shapes
-        if StoredWeights(place).shapes in (wanted, wanted | besides):
-            return replace(found, config=config)
+    with suppress(TypeError, ArithmeticError):  # of sizes that are no numbers, of which transformers tells
+        if own.kind.items() <= vars(config).items() and (shapes := own.shapes(config)):
+            wanted, besides = shapes
+            if StoredWeights(place).shapes in (wanted, wanted | besides):
+                return replace(found, config=config)
     return found

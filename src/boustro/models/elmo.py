@@ -187,7 +187,7 @@ def save_elmo(folder: Path, elmo: Elmo) -> None:
 def load_elmo(path: Artefact) -> Elmo:
     """Return the two LMs without the softmax. Raises as `Artefact.check`."""
     with path.opened(ELMO):
-        shape = path.json("config.json")["shape"]
+        shape = path.config()["shape"]
         elmo = Elmo(ElmoShape(**{**shape, "filters": tuple(map(tuple, shape["filters"]))}))
         elmo.load_state_dict(load_file(path / ELMO_FILE))
     return elmo.eval().requires_grad_(False)

@@ -228,7 +228,7 @@ def save_fusion(folder: Path, cloze: Cloze, shape: FusionShape, facts: dict[str,
 def load_fusion(path: Artefact) -> tuple[Fusion, dict[str, Any]]:
     """Return the fusion without its head, and its config. Raises as `Artefact.check`."""
     with path.opened(FUSION_KIND):
-        config = path.json("config.json")
+        config = path.config()
         named = [config["forward"], config["backward"], *config["trained"], config.get("start_piece", "auto")]
         if not all(isinstance(name, str) for name in named) or "towers" not in config:
             raise ValueError("the config does not name its LMs")

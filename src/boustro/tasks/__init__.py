@@ -311,7 +311,7 @@ def task_of(given: ModelPlace) -> str:
     folder = trained_folder(given)
     if folder.kind == EXPORT:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return str(folder.json("config.json")["task"])
+            return str(folder.config()["task"])
     return next((name for name, entry in TASKS.items() if entry.folder == folder.kind), DEFAULT_TASK)
 
 
@@ -321,7 +321,7 @@ def kept_columns(folder: ModelPlace) -> dict[str, Any]:
     from boustro.tasks.data.reading import KEPT
 
     with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = dict(Artefact.of(folder).json("config.json")["record"].get(KEPT, {}))
+        kept = dict(Artefact.of(folder).config()["record"].get(KEPT, {}))
         if (columns := kept.get("text_column")) is not None:
             kept["text_column"] = (columns,) if isinstance(columns, str) else tuple(columns)
         return kept
@@ -331,14 +331,14 @@ def kept_columns(folder: ModelPlace) -> dict[str, Any]:
 def gives_none(folder: ModelPlace) -> bool:
     """Return whether the model of a folder may answer that a text has no label; not where that cannot be read."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return Artefact.of(folder).json("config.json")["labelling"].get("least") is not None
+        return Artefact.of(folder).config()["labelling"].get("least") is not None
     return False
 
 
 def saved_rule(folder: ModelPlace) -> int:
     """Return the number of the rule of words of a folder; the first one where it names none or cannot be read."""
     with suppress(OSError, ValueError, TypeError):
-        return int(Artefact.of(folder).json("config.json").get("words", 1))
+        return int(Artefact.of(folder).config().get("words", 1))
     return 1
 
 

@@ -89,7 +89,7 @@ def load_fitted(
     if make := task.untrained.get(path.kind):
         return make(task, path, encoder, cache=cache, device=device)
     with path.opened(TASKS[task.name].folder, verify=True):
-        saved = path.json("config.json")
+        saved = path.config()
         kind = TASKS[task.name].config.check_head(saved["head"])
         options = TASKS[task.name].config.of_folder(path, saved["config"]), kind.options(**saved["head_options"])
         plan = plan_of(task, encoder or _encoder_of(saved), saved["head"], *options, cache=cache, device=device)

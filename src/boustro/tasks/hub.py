@@ -218,7 +218,7 @@ def upload(
             "no Hugging Face token: make one at https://huggingface.co/settings/tokens, then run `hf auth login`, "
             "set HF_TOKEN, or pass token="
         )
-    for spec in local_models(trained.json("config.json")):
+    for spec in local_models(trained.config()):
         print(f"note: {spec} is a local folder; to open {repo_id}, give that model with encoder=", file=sys.stderr)
     api = HfApi(token=token)
     try:

@@ -120,7 +120,7 @@ def refuse_ungraphed(folder: Path, options: ExportOptions) -> None:
     trained = Artefact(folder)
     if trained.kind not in {entry.folder for entry in TASKS.values()}:
         return  # opening it says what it is
-    saved = trained.json("config.json")
+    saved = trained.config()
     of_page, is_tagger = options.format != "onnx", "tags" in TASKS[saved["task"]].config.labellings
     if of_page and not is_tagger:
         raise ValueError(f"{folder}: a page marks entities that a tagger finds; use --format onnx for this task")

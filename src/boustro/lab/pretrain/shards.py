@@ -70,7 +70,7 @@ class Shards:
         """Open a complete folder; `ValueError` if it is damaged or incomplete."""
         path, folder = Path(path), Artefact(path)
         with folder.opened("shards"):
-            config = folder.json("config.json")
+            config = folder.config()
             names = range(config["num_shards"])
             pieces = [np.memmap(path / f"pieces-{i:05d}.bin", dtype=config["dtype"], mode="r") for i in names]
             ends = [np.memmap(path / f"documents-{i:05d}.bin", dtype=np.uint64, mode="r") for i in names]

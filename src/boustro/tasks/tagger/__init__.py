@@ -71,7 +71,7 @@ def of_names(kind: type["Tagger"], path: Artefact, encoder: str | None, **how: A
     from boustro.tasks.tagger.tags import NameLabelling
 
     with path.opened(NAMES, needs=(NETWORK, "config.json")):
-        facts = path.json("config.json")
+        facts = path.config()
         kinds = list[str](facts["kinds"])
     if not kinds:
         raise ValueError(
