@@ -233,7 +233,9 @@ def test_every_reading_and_head_is_the_same_in_an_export(spec, head, options, ti
     exact, own = written(model, tmp_path, sentences=30)
     assert tags_of(own, TEXTS) == tags_of(exact, TEXTS)
     np.testing.assert_allclose(scores_of(own, TEXTS), scores_of(exact, TEXTS), atol=1e-3)
-    assert [own.predict(text) for text in TEXTS] == own.predict(TEXTS)
+    assert [tag for text in TEXTS for tag in tags_of(own, [text])] == tags_of(own, TEXTS)
+    alone = np.concatenate([scores_of(own, [text]) for text in TEXTS])
+    np.testing.assert_allclose(alone, scores_of(own, TEXTS), atol=1e-6)  # the last digit of float32 is a product's
     assert own.evaluate(DATA).f1 == exact.evaluate(DATA).f1
     assert own.answer([Sentence(())])[0].tags == exact.answer([Sentence(())])[0].tags == ()
     if head == "span":

@@ -114,7 +114,7 @@ def test_systems_are_compared_at_the_same_k(tiny_pair, tiny_lm, tmp_path, capsys
     results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))
     systems = {(s["encoder"], s["head"], s["shots"]): s for s in results["systems"]}
     assert len(systems) == 8 and len({s["line"] for s in results["systems"]}) == 4
-    assert f"K={4}" in results["best"]
+    assert results["best"] in [s["name"] for s in results["systems"]]
     for shots in (1, 4):
         rivals = [s for s in results["systems"] if s["shots"] == shots]
         best = max(rivals, key=lambda s: s["dev"]["mean"])
