@@ -35,6 +35,7 @@ from boustro.lab.pretrain.distributed import (
     whole_state,
 )
 from boustro.lab.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, refuse_not_finite
+from boustro.locks import discard
 from boustro.store import Artefact, read_json, reading, refuse_foreign, remove_folder, write_folder
 
 # the last two: a run that is killed while it writes one still has the other
@@ -160,7 +161,7 @@ def remove_checkpoints(checkpoints: Path) -> None:
     for path in _numbered(checkpoints):
         remove_folder(path, CHECKPOINT_FILES)
     for path in checkpoints.glob(f".{CHECKPOINT_KIND}-*"):
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        discard(path)
     with contextlib.suppress(OSError):  # absent, or not empty
         checkpoints.rmdir()
 
