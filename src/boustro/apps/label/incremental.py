@@ -175,7 +175,8 @@ class LiveTagger:
     ) -> tuple[RidgeUpdate, RidgeUpdate]:
         """Learn sentence `number` with its vectors (N, d); returns what changed in `inside` and in `kinds`.
 
-        `prior` (N, T + 1) are scores, inside and then kinds, that are given: what lacks to the answer is learned.
+        `prior` (N, T + 1) are scores, inside and then kinds, that are given, perhaps before labels were added: what
+        lacks to the answer is learned.
         """
         assert number not in self.learned
         flat = flatten_entities(entities)
@@ -186,8 +187,9 @@ class LiveTagger:
         labels = np.array([self.labels.index(e.label) for e in flat], np.int64)
         kinds = np.eye(len(self.labels))[labels]
         if prior is not None:
-            inside = inside - prior[:, :1]
-            kinds = kinds - mean_vectors(prior[:, 1:], runs)
+            given = self.given(prior)
+            inside = inside - given[:, :1]
+            kinds = kinds - mean_vectors(given[:, 1:], runs)
         example = self.learned[number] = LearnedAnswer(words, inside, mean_vectors(words, runs), kinds, prior, labels)
         return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
 
@@ -253,7 +255,9 @@ class LiveTagger:
             )
             for number in numbers:
                 example = self.learned[number]
-                scores[number] = times(example.words, np.hstack(left)) + self._given(example)
+                scores[number] = times(example.words, np.hstack(left))
+                if example.prior is not None:
+                    scores[number] = scores[number] + self.given(example.prior)
         return scores
 
     def rescale(self, held_out: Mapping[int, np.ndarray], gold: Mapping[int, Sequence[Entity]]) -> None:
@@ -274,8 +278,9 @@ class LiveTagger:
         b = _likely_scale(np.stack(means), np.array(kinds), len(masks)) if len(self.labels) > 1 else 1.0
         self.scales = Scales(a, b, float(_log_sum(b * np.concatenate(within)).mean()))
 
-    def _given(self, example: LearnedAnswer) -> np.ndarray | float:
-        return 0.0 if example.prior is None else np.hstack([example.prior[:, :1], self._padded(example.prior[:, 1:])])
+    def given(self, prior: np.ndarray) -> np.ndarray:
+        """Return given scores (N, T + 1), with 0 for labels that are newer."""
+        return np.hstack([prior[:, :1], self._padded(prior[:, 1:])])
 
     def _padded(self, kinds: np.ndarray) -> np.ndarray:
         """Return (…, T), with 0 for labels that are newer than the answer."""

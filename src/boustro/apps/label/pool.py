@@ -88,7 +88,7 @@ class SentencePool:
     ) -> None:
         """Add sentences, none of them empty."""
         words = np.asarray(vectors.words, np.float32)
-        scores = tagger.scores(words) + (0 if prior is None else prior)
+        scores = tagger.scores(words) + (0 if prior is None else tagger.given(prior))
         leverage = np.stack([tagger.inside.leverage(words), tagger.kinds.leverage(words)], 1)
         chunk = PoolChunk(np.array(numbers), vectors.starts, words, scores.astype(np.float32), leverage, prior)
         self.chunks.append(chunk)
@@ -105,8 +105,7 @@ class SentencePool:
         for chunk in self.chunks:
             scores = tagger.scores(chunk.vectors)
             if chunk.prior is not None:
-                chunk.prior = np.pad(chunk.prior, ((0, 0), (0, scores.shape[1] - chunk.prior.shape[1])))
-                scores += chunk.prior
+                scores += tagger.given(chunk.prior)
             chunk.scores = scores
 
     def vectors(self, number: int) -> np.ndarray:

@@ -236,7 +236,7 @@ class LabellingSession:
         tagger knows, if these are the first, or what the names of topics say."""
         if self.tagger is None:
             self.tagger = self._make(vectors.words, start)
-        self.pool.attach(numbers, vectors, self.tagger, None if prior is None else self._padded(prior))
+        self.pool.attach(numbers, vectors, self.tagger, prior)
         for number in numbers:
             if number in self.answers:
                 self._learn(number, self.answers[number])
@@ -248,10 +248,6 @@ class LabellingSession:
         made: LiveTagger = self.manner.live(words.shape[1], squared, self.labels, start)
         made.english = self.english
         return made
-
-    def _padded(self, prior: np.ndarray) -> np.ndarray:
-        """Return scores with 0 for labels that have been added meanwhile."""
-        return np.pad(prior, ((0, 0), (0, 1 + len(self.labels) - prior.shape[1])))
 
     def begin(self, names: Mapping[str, np.ndarray]) -> None:
         """Names of topics have been read, after the first `attach`; see `LiveTopics.begin`."""
@@ -282,7 +278,7 @@ class LabellingSession:
             number = len(self.texts) + len(self.examples)
             self.examples[number] = answer
             rows = slice(vectors.starts[place], vectors.starts[place + 1])
-            words, given = vectors.words[rows].astype(np.float32), None if prior is None else self._padded(prior[rows])
+            words, given = vectors.words[rows].astype(np.float32), None if prior is None else prior[rows]
             assert self.tagger is not None
             self.pool.update(*self.tagger.learn(number, words, answer.entities, given))
         self._choose()
